@@ -1,0 +1,1 @@
+//! The binary against scripted and real peers.
