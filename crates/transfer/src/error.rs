@@ -1,0 +1,240 @@
+//! Why a download ended without its file.
+//!
+//! Variants are by meaning: the binary branches on [`GetError::class`] for its exit code and prints
+//! [`GetError::hint`] below the message. Display says its own level only; the chain is in `source`.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use haul_plan::Algorithm;
+use url::Url;
+
+/// What kind of end it was: one exit code each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The bytes are not the file that was meant.
+    Verification,
+    /// This machine: disk, permission, a name that is taken.
+    LocalIo,
+    /// The network, a proxy or the origin.
+    Network,
+    /// Stopped by the caller; what can be resumed was kept.
+    Interrupted,
+}
+
+/// Why a job ended without its file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GetError {
+    /// The transport failed for good, or more often than the budget allows.
+    #[error("cannot fetch {url}{}", Bytes(.range.as_ref()))]
+    Transport {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// Which bytes, where a range was asked for.
+        range: Option<Range<u64>>,
+        /// What the transport said.
+        source: Box<haul_net::Error>,
+    },
+    /// The origin answered with a status that ends the job.
+    #[error("{url} answered {status}")]
+    Status {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// The answer.
+        status: http::StatusCode,
+    },
+    /// Credentials are missing or wrong.
+    #[error("{} answered {status}{}", .url, Realm(.realm.as_deref()))]
+    Unauthorized {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// 401 for the origin, 407 for a proxy.
+        status: http::StatusCode,
+        /// Whom the peer says the credentials are for.
+        realm: Option<String>,
+    },
+    /// Answers that cannot be trusted, on every road that was tried.
+    #[error("{url} gives answers that cannot be used: {why}")]
+    Refused {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// What was wrong with the last one.
+        why: String,
+    },
+    /// The resource changed at the origin while it was fetched, more than once.
+    #[error("{url} keeps changing while it is downloaded")]
+    Changed {
+        /// What was being fetched.
+        url: Box<Url>,
+    },
+    /// The stream broke where it cannot be continued.
+    #[error("{url} broke off after {at} bytes and cannot be continued")]
+    BrokenStream {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// Bytes handed on before the break.
+        at: u64,
+    },
+    /// A digest is not the one expected.
+    #[error("{algorithm} of {url} is {found}, not {expected} as {origin}")]
+    Checksum {
+        /// What was fetched.
+        url: Box<Url>,
+        /// Which digest.
+        algorithm: Algorithm,
+        /// In hexadecimal.
+        expected: String,
+        /// In hexadecimal.
+        found: String,
+        /// Who expected it: "given", or the header field.
+        origin: &'static str,
+        /// Where the bytes were set aside.
+        aside: Option<PathBuf>,
+    },
+    /// The final name is taken.
+    #[error("{} exists already", .path.display())]
+    Exists {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The output is a directory.
+    #[error("{} is a directory", .path.display())]
+    IsDirectory {
+        /// The name.
+        path: PathBuf,
+    },
+    /// Another process downloads to the same name.
+    #[error("another haul is downloading to {}", .path.display())]
+    Locked {
+        /// The name that both want.
+        path: PathBuf,
+    },
+    /// There is not enough room for the file.
+    #[error("{} needs {needed} bytes and its disk has {free}", .path.display())]
+    NoSpace {
+        /// Where the file should go.
+        path: PathBuf,
+        /// Bytes still to come.
+        needed: u64,
+        /// Bytes free for this user.
+        free: u64,
+    },
+    /// This machine's disk said no.
+    #[error("cannot {action} {}", .path.display())]
+    Local {
+        /// What was being done: "write", "create", "rename" ...
+        action: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A Content-Encoding that `--decode` cannot undo, or a body that is not what it says.
+    #[error("cannot decode {url}")]
+    Decode {
+        /// What was fetched.
+        url: Box<Url>,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// Stopped by the caller.
+    #[error("interrupted")]
+    Interrupted {
+        /// Whether the same command goes on where this one stopped.
+        resumable: bool,
+    },
+}
+
+impl GetError {
+    /// The kind of end, for an exit code.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Changed { .. } | Self::Checksum { .. } | Self::Decode { .. } => {
+                Class::Verification
+            }
+            Self::Exists { .. }
+            | Self::IsDirectory { .. }
+            | Self::Locked { .. }
+            | Self::NoSpace { .. }
+            | Self::Local { .. } => Class::LocalIo,
+            Self::Interrupted { .. } => Class::Interrupted,
+            _ => Class::Network,
+        }
+    }
+
+    /// What the user may do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unauthorized { status, .. } if status.as_u16() == 407 => {
+                Some("give the proxy's credentials in --proxy http://user:password@host:port".into())
+            }
+            Self::Unauthorized { .. } => Some("give credentials with -u, --bearer or --netrc".into()),
+            Self::Status { status, .. } if status.as_u16() == 403 => {
+                Some("the origin refuses this user; credentials go with -u, --bearer or --netrc".into())
+            }
+            Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
+                Some("check the URL".into())
+            }
+            Self::Status { .. } | Self::Transport { .. } => None,
+            Self::Refused { .. } => Some("-x 1 asks for the file over one connection".into()),
+            Self::Changed { .. } => Some("try again when the origin is at rest".into()),
+            Self::BrokenStream { .. } => Some("write to a file with -o FILE: it can be resumed".into()),
+            Self::Checksum { aside, .. } => Some(match aside {
+                Some(path) => format!("what came was set aside as {}", path.display()),
+                None => "what came must not be used".into(),
+            }),
+            Self::Exists { .. } => {
+                Some("--overwrite replaces it, --update does so only if the origin has a newer one".into())
+            }
+            Self::IsDirectory { path } => Some(format!("-d {} puts the file into it", path.display())),
+            Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
+            Self::NoSpace { .. } => Some("make room and run the same command again".into()),
+            Self::Local { source, .. } => local_hint(source),
+            Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
+            Self::Interrupted { resumable: true } => Some("the same command goes on".into()),
+            Self::Interrupted { resumable: false } => None,
+        }
+    }
+}
+
+/// Disk errors that a user can mend, by what the system calls them.
+fn local_hint(source: &io::Error) -> Option<String> {
+    let hint = match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room and run the same command again: it goes on where it stopped"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a place you may write to with -o or -d"
+        }
+        io::ErrorKind::NotFound => "create the directory first",
+        io::ErrorKind::FileTooLarge => "this file system or a limit (ulimit -f) forbids so large a file",
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+/// Prints ` (bytes a-b)`, or nothing.
+struct Bytes<'a>(Option<&'a Range<u64>>);
+
+impl std::fmt::Display for Bytes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(range) if range.end == u64::MAX => write!(f, " (from byte {})", range.start),
+            Some(range) => write!(f, " (bytes {}-{})", range.start, range.end.saturating_sub(1)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Prints ` for realm "x"`, or nothing.
+struct Realm<'a>(Option<&'a str>);
+
+impl std::fmt::Display for Realm<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |realm| write!(f, " for realm {realm:?}"))
+    }
+}

@@ -1,0 +1,118 @@
+//! What a transfer tells the outside, as one enum over one channel.
+//!
+//! Bars, plain lines, `--progress json`, the bench and later a page read this channel and nothing else. Nothing here
+//! formats: a renderer turns events into text. The engine never waits for a renderer over [`Event::Progress`]; the
+//! rarer kinds are awaited, so that none is lost, which is why a reader must keep reading until the channel closes.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use url::Url;
+
+/// The engine's end of the channel. Bounded: a renderer that stands still slows the rare events, never the memory.
+pub type EventSender = mpsc::Sender<Event>;
+
+/// Something happened to a job.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// The job was begun.
+    Started {
+        /// Which job.
+        job: u64,
+        /// What is fetched; carries no credentials.
+        url: Url,
+    },
+    /// The first answer came: where the bytes go and how many there are.
+    Named {
+        /// Which job.
+        job: u64,
+        /// The final path; `None` for standard output.
+        path: Option<PathBuf>,
+        /// Bytes in the whole resource, where the origin says so.
+        length: Option<u64>,
+        /// Bytes that an earlier run left and this one keeps.
+        resumed: u64,
+    },
+    /// A look at a running job, at most twenty a second.
+    Progress {
+        /// Which job.
+        job: u64,
+        /// Bytes of the resource in place, those resumed among them.
+        done: u64,
+        /// Bytes in the whole resource.
+        length: Option<u64>,
+        /// Connections at work.
+        connections: usize,
+    },
+    /// A segment's request ended (in full, cut short or taken over).
+    Segment {
+        /// Which job.
+        job: u64,
+        /// Where the request's bytes stand in the resource, as far as they came.
+        range: Range<u64>,
+        /// From the request to its last byte.
+        elapsed: Duration,
+        /// Which of the job's workers fetched it.
+        connection: usize,
+    },
+    /// Something failed that may heal; the job goes on after `wait`.
+    Retry {
+        /// Which job.
+        job: u64,
+        /// How many retries the job has made.
+        attempt: u32,
+        /// How long nothing new is asked.
+        wait: Duration,
+        /// What failed, in words.
+        why: String,
+    },
+    /// Worth knowing, though the job goes on.
+    Warning {
+        /// Which job.
+        job: u64,
+        /// What, in words.
+        text: String,
+    },
+    /// All bytes are there; what is left is reading them (a checksum, or what an earlier run left).
+    Verifying {
+        /// Which job.
+        job: u64,
+    },
+    /// The file stands under its final name.
+    Finished {
+        /// Which job.
+        job: u64,
+        /// Bytes in the resource.
+        bytes: u64,
+        /// From start to rename.
+        elapsed: Duration,
+    },
+    /// The job ended without its file.
+    Failed {
+        /// Which job.
+        job: u64,
+        /// Why, in words.
+        error: String,
+    },
+}
+
+impl Event {
+    /// The job an event speaks of.
+    #[must_use]
+    pub fn job(&self) -> u64 {
+        match self {
+            Self::Started { job, .. }
+            | Self::Named { job, .. }
+            | Self::Progress { job, .. }
+            | Self::Segment { job, .. }
+            | Self::Retry { job, .. }
+            | Self::Warning { job, .. }
+            | Self::Verifying { job }
+            | Self::Finished { job, .. }
+            | Self::Failed { job, .. } => *job,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a caller says about a download and what it gets back: plain data, no behaviour.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_plan::{Algorithm, Checksum, RetryOptions};
+use url::Url;
+
+/// How many connections a job may hold to its origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    /// Found by itself, never above `max`.
+    Auto {
+        /// The per-origin limit.
+        max: usize,
+    },
+    /// The user's number, obeyed until the origin refuses it.
+    Fixed(usize),
+}
+
+impl Connections {
+    /// The most that may be open at once.
+    #[must_use]
+    pub fn most(self) -> usize {
+        match self {
+            Self::Auto { max } => max.max(1),
+            Self::Fixed(n) => n.max(1),
+        }
+    }
+}
+
+/// What to do when the final name is taken already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Existing {
+    /// Leave it and fail: nothing a user has is replaced unasked.
+    #[default]
+    Keep,
+    /// Replace it, once the new file is whole.
+    Overwrite,
+    /// Ask the origin whether it changed; replace it if so.
+    Update,
+}
+
+/// Settings shared by every job of an [`Engine`](crate::Engine).
+#[derive(Debug, Clone)]
+pub struct GetOptions {
+    /// Connections a job.
+    pub connections: Connections,
+    /// Bytes; smaller segments cost more requests than they save.
+    pub min_segment: u64,
+    /// Bytes; every segment of this size instead of sizes found by the plan.
+    pub segment: Option<u64>,
+    /// Whether to use, and to leave, state for a later run.
+    pub resume: bool,
+    /// What to do when the final name is taken.
+    pub existing: Existing,
+    /// Whether to undo a Content-Encoding that the origin applied unasked.
+    pub decode: bool,
+    /// The retry budget of each job.
+    pub retry: RetryOptions,
+    /// Least time between two checkpoints: what a kill may cost to fetch again.
+    pub checkpoint: Duration,
+}
+
+impl Default for GetOptions {
+    fn default() -> Self {
+        Self {
+            // Sixteen is what aria2 allows and what browsers' and CDNs' per-client limits tolerate.
+            connections: Connections::Auto { max: 16 },
+            min_segment: 1 << 20,
+            segment: None,
+            resume: true,
+            existing: Existing::default(),
+            decode: false,
+            retry: RetryOptions::default(),
+            // A second of work lost to a kill is nothing; a sync a second is cheap on any disk.
+            checkpoint: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Where a job's bytes go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// This path (a FIFO or device is written as it is, without a temporary name).
+    File(PathBuf),
+    /// Into this directory, named by the origin or the URL.
+    Directory(PathBuf),
+    /// Standard output, in order.
+    Stdout,
+}
+
+/// One resource to move.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The caller's number for it; events carry it.
+    pub id: u64,
+    /// What to fetch.
+    pub url: Url,
+    /// Where it goes.
+    pub output: Output,
+    /// Checksums to verify (with a digest) or to report (without).
+    pub checksums: Vec<Checksum>,
+}
+
+/// A job that ended well.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// What was asked for.
+    pub url: Url,
+    /// Where redirects led.
+    pub final_url: Url,
+    /// Where the file is; `None` for standard output.
+    pub path: Option<PathBuf>,
+    /// Bytes in the resource.
+    pub bytes: u64,
+    /// Bytes that came over the wire in this run.
+    pub fetched: u64,
+    /// Bytes kept from an earlier run.
+    pub resumed: u64,
+    /// From start to rename.
+    pub elapsed: Duration,
+    /// The number of connections that the control settled on.
+    pub connections: usize,
+    /// Requests that brought bytes.
+    pub segments: u64,
+    /// Retries made.
+    pub retries: u32,
+    /// The entity tag, as the origin wrote it.
+    pub etag: Option<String>,
+    /// Digests in hexadecimal, of each algorithm asked for.
+    pub checksums: Vec<(Algorithm, String)>,
+    /// `Existing::Update` found nothing newer: the file was left alone.
+    pub not_modified: bool,
+}
