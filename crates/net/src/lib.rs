@@ -1,1 +1,30 @@
-//! placeholder
+//! Byte streams to peers, and HTTP over them.
+//!
+//! Two pieces stand on their own. [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
+//! eyeballs, through HTTP or SOCKS5 proxies, TLS on top; every other crate connects through it. [`Client`] makes GET
+//! requests over such streams: one hyper HTTP/1.1 connection at a time belongs to one [`Answer`], whose body is read
+//! in the caller's own task, without a background task or a channel between.
+//!
+//! Nothing here retries what failed: [`Error::is_transient`] says what may be tried again, and `transfer` tries.
+//! Credentials are held as [`Secret`]s and sent only to the origin that they were given for.
+
+mod answer;
+mod auth;
+mod client;
+mod connection;
+pub mod connector;
+mod error;
+mod limit;
+mod pool;
+mod proxy;
+mod secret;
+mod tls;
+
+pub use answer::{Answer, Timings};
+pub use auth::{Credentials, Login, Netrc, NetrcError};
+pub use client::{Client, ClientConfig, Fetch};
+pub use connector::{Connector, ConnectorConfig, Family, Reached, Stream, Target};
+pub use error::{ConfigError, Error, Kind, TlsProblem};
+pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme};
+pub use secret::{Secret, without_credentials};
+pub use tls::{Identity, TlsOptions};

@@ -1,1 +1,36 @@
-//! placeholder
+//! Everything that decides, without a socket, a file or a clock.
+//!
+//! Time comes in as a [`std::time::Duration`] since the job began, randomness as a number, outcomes as arguments; what
+//! to do next goes out as a value. That is what lets every decision be proved by properties and by simulation in
+//! simulated time. The crates that do things carry these decisions out and make none of their own.
+//!
+//! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
+//! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
+//! connections, and [`Course`] what follows a failure.
+
+mod answer;
+mod bucket;
+mod checksum;
+mod content_range;
+mod control;
+mod course;
+mod digest_field;
+pub mod filename;
+mod ranges;
+mod redirect;
+mod retry;
+mod segment;
+mod validator;
+
+pub use answer::{Asked, ContentCoding, Refusal, Verdict, judge};
+pub use bucket::Bucket;
+pub use checksum::{Algorithm, Checksum, ChecksumError};
+pub use content_range::{ContentRange, ContentRangeError};
+pub use control::{ConnectionControl, ControlOptions, Sample};
+pub use course::{Action, Course, Standing, Trouble};
+pub use digest_field::{Expected, expected_digests};
+pub use ranges::RangeSet;
+pub use redirect::{Hop, RedirectError, RedirectOptions, follow};
+pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
+pub use segment::{Claim, ClaimId, SegmentOptions, SegmentPlan, TakeOver};
+pub use validator::{EntityTag, EntityTagError, Sameness, Version};

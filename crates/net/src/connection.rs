@@ -1,0 +1,100 @@
+//! One HTTP/1.1 connection, driven in the task of whoever uses it.
+//!
+//! hyper splits a connection into a handle and a future that does the work. Usually that future is spawned, and every
+//! piece of a body crosses from its task to the reader's. Here both are polled together by the one task that waits for the
+//! answer, which saves a wake-up and a trip between processor cores for each piece.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Empty;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+
+use crate::connector::Stream;
+
+/// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
+const HEAD: usize = 64 * 1024;
+
+/// The most header fields of an answer.
+const FIELDS: usize = 128;
+
+type Driver = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
+
+/// An HTTP/1.1 connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    sender: http1::SendRequest<Empty<Bytes>>,
+    /// `None` once the connection has ended.
+    driver: Option<Pin<Box<Driver>>>,
+}
+
+impl Connection {
+    /// Makes a stream an HTTP connection; nothing is sent yet.
+    pub(crate) async fn over(stream: Stream) -> Result<Self, hyper::Error> {
+        let (sender, driver) = http1::Builder::new()
+            // Folded header lines are obsolete and harmless (row A22).
+            .allow_obsolete_multiline_headers_in_responses(true)
+            .max_headers(FIELDS)
+            .max_header_size(HEAD)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok(Self { sender, driver: Some(Box::pin(driver)) })
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    pub(crate) async fn send(&mut self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+        let mut answer = pin!(self.sender.send_request(request));
+        let driver = &mut self.driver;
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(answer);
+            }
+            let ended = drive(driver, cx);
+            match answer.as_mut().poll(cx) {
+                Poll::Pending => match ended {
+                    Some(Err(error)) => Poll::Ready(Err(error)),
+                    _ => Poll::Pending,
+                },
+                ready => ready,
+            }
+        })
+        .await
+    }
+
+    /// The next frame of the body that this connection is delivering.
+    pub(crate) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        // An error that ends the connection also ends the body, with more to say about it.
+        let _ = drive(&mut self.driver, cx);
+        Pin::new(body).poll_frame(cx)
+    }
+
+    /// Whether another request can be sent now: the last answer was read to its end, and the peer has not closed.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        // One turn of the driver, for what the peer may have done meanwhile.
+        let _ = drive(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        self.driver.is_some() && self.sender.is_ready() && !self.sender.is_closed()
+    }
+}
+
+/// Turns the driver; tells how the connection ended if it did so now.
+fn drive(driver: &mut Option<Pin<Box<Driver>>>, cx: &mut Context<'_>) -> Option<Result<(), hyper::Error>> {
+    match driver.as_mut()?.as_mut().poll(cx) {
+        Poll::Ready(ended) => {
+            *driver = None;
+            Some(ended)
+        }
+        Poll::Pending => None,
+    }
+}

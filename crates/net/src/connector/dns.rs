@@ -1,0 +1,162 @@
+//! Names to addresses: each looked up once, however many ask, and remembered for a while - failures too.
+//!
+//! The system's resolver is asked, so that hosts files, search domains and multicast names work as everywhere else. It
+//! blocks a thread a look-up, which is why one flight a name matters.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use url::Url;
+
+use super::Target;
+use crate::error::{Error, Kind};
+
+/// How long addresses are remembered. The system's resolver does not tell a record's time to live; this is the least
+/// that large sites give theirs.
+const FOUND: Duration = Duration::from_secs(60);
+
+/// How long a failure is remembered: long enough to spare a thousand jobs the same wait, short enough for a retry.
+const FAILED: Duration = Duration::from_secs(3);
+
+/// How many names are remembered.
+const CAPACITY: usize = 4096;
+
+/// An address told beforehand for a name and port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The name.
+    pub host: String,
+    /// The port that it holds for.
+    pub port: u16,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Why a name has no address.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    /// Whether the name servers may know more later.
+    transient: bool,
+    source: Arc<io::Error>,
+}
+
+impl Failure {
+    pub(super) fn into_error(self, host: &str, url: &Url) -> Error {
+        let kind = if self.transient { Kind::Resolve(host.to_owned()) } else { Kind::NoSuchHost(host.to_owned()) };
+        Error::new(kind, url).because(self.source)
+    }
+}
+
+type Answer = Result<Arc<[IpAddr]>, Failure>;
+
+/// A name's look-up, under way or done.
+#[derive(Debug, Clone)]
+struct Entry {
+    born: Instant,
+    cell: Arc<OnceCell<Answer>>,
+}
+
+impl Entry {
+    fn is_fresh(&self) -> bool {
+        let age = self.born.elapsed();
+        match self.cell.get() {
+            Some(Ok(_)) => age < FOUND,
+            Some(Err(_)) => age < FAILED,
+            // Under way: joined by whoever else asks.
+            None => true,
+        }
+    }
+}
+
+/// The cache.
+#[derive(Debug)]
+pub(super) struct Dns {
+    pins: Vec<Pin>,
+    known: Mutex<HashMap<String, Entry>>,
+}
+
+impl Dns {
+    pub(super) fn new(pins: Vec<Pin>) -> Self {
+        Self { pins, known: Mutex::default() }
+    }
+
+    /// A target's addresses, in the system's order. Cancel safe: another caller's look-up goes on.
+    pub(super) async fn lookup(&self, target: &Target) -> Answer {
+        if let Ok(address) = target.host.parse::<IpAddr>() {
+            return Ok(Arc::new([address]));
+        }
+        let pinned = self.pins.iter().find(|pin| pin.port == target.port && pin.host.eq_ignore_ascii_case(&target.host));
+        if let Some(pin) = pinned {
+            return Ok(pin.addresses.as_slice().into());
+        }
+        let entry = self.entry(&target.host);
+        entry.cell.get_or_init(|| ask(&target.host)).await.clone()
+    }
+
+    fn entry(&self, host: &str) -> Entry {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = known.get(host).filter(|entry| entry.is_fresh()) {
+            return entry.clone();
+        }
+        if known.len() >= CAPACITY {
+            known.retain(|_, entry| entry.is_fresh());
+            if known.len() >= CAPACITY {
+                known.clear();
+            }
+        }
+        let entry = Entry { born: Instant::now(), cell: Arc::default() };
+        known.insert(host.to_owned(), entry.clone());
+        entry
+    }
+}
+
+async fn ask(host: &str) -> Answer {
+    // The port is the resolver's formality: addresses are for the name.
+    match tokio::net::lookup_host((host, 0)).await {
+        Ok(found) => Ok(found.map(|address| address.ip()).collect()),
+        Err(source) => {
+            // The standard library tells the resolver's codes by their text only.
+            let transient = source.to_string().to_ascii_lowercase().contains("temporary");
+            Err(Failure { transient, source: Arc::new(source) })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: &str, port: u16) -> Target {
+        Target { host: host.into(), port }
+    }
+
+    #[tokio::test]
+    async fn pins_and_literals_are_never_looked_up() {
+        let pin = Pin { host: "Pinned.test".into(), port: 80, addresses: vec![[127, 0, 0, 9].into()] };
+        let dns = Dns::new(vec![pin]);
+        assert_eq!(*dns.lookup(&target("pinned.TEST", 80)).await.unwrap(), [IpAddr::from([127, 0, 0, 9])]);
+        assert_eq!(*dns.lookup(&target("::1", 443)).await.unwrap(), ["::1".parse::<IpAddr>().unwrap()]);
+        assert!(dns.known.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_for_all_who_ask() {
+        let dns = Dns::new(Vec::new());
+        let host = target("localhost", 80);
+        let (a, b) = tokio::join!(dns.lookup(&host), dns.lookup(&host));
+        assert_eq!(a.unwrap(), b.unwrap());
+        assert_eq!(dns.known.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_cache_never_outgrows_its_bound() {
+        let dns = Dns::new(Vec::new());
+        (0..=CAPACITY * 2).for_each(|n| drop(dns.entry(&n.to_string())));
+        assert!(dns.known.lock().unwrap().len() <= CAPACITY);
+    }
+}

@@ -1,0 +1,207 @@
+//! How a byte stream to a peer is made: name, TCP, proxy, TLS.
+//!
+//! [`Connector::connect`] gives a stream to a [`Target`], straight or through one proxy; [`Connector::secure`] puts TLS
+//! to the target on top of a stream. Both are what the HTTP client uses, and all that a tunnel needs. A connect timeout
+//! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
+
+mod dns;
+mod eyeballs;
+mod http_proxy;
+mod socks5;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use url::Url;
+
+pub use dns::Pin;
+use dns::Dns;
+pub use stream::Stream;
+
+use crate::error::{Error, Kind};
+use crate::proxy::{Proxy, ProxyScheme};
+use crate::tls::Tls;
+
+/// Which addresses may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Family {
+    /// All, IPv6 first, both raced (RFC 8305).
+    #[default]
+    Any,
+    /// IPv4 only.
+    V4,
+    /// IPv6 only.
+    V6,
+}
+
+/// The far end of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// A name, or an address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Target {
+    /// Where a URL points. `None` for a URL without host or port.
+    #[must_use]
+    pub fn of(url: &Url) -> Option<Self> {
+        let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Some(Self { host, port: url.port_or_known_default()? })
+    }
+}
+
+impl std::fmt::Display for Target {
+    /// As a request writes it: IPv6 addresses in brackets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Settings of a [`Connector`].
+#[derive(Debug, Clone)]
+pub struct ConnectorConfig {
+    /// The longest that the whole way may take: name, TCP, proxy and TLS.
+    pub connect_timeout: Duration,
+    /// Which addresses may be used.
+    pub family: Family,
+    /// Addresses told beforehand (`--resolve`): these names are not looked up.
+    pub pins: Vec<Pin>,
+}
+
+impl Default for ConnectorConfig {
+    fn default() -> Self {
+        // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
+        Self { connect_timeout: Duration::from_secs(15), family: Family::default(), pins: Vec::new() }
+    }
+}
+
+/// A stream that was made, and how long its steps took.
+#[derive(Debug)]
+pub struct Reached {
+    /// The stream.
+    pub stream: Stream,
+    /// The peer of the TCP connection: the target, or the proxy.
+    pub peer: SocketAddr,
+    /// Looking up the name.
+    pub dns: Duration,
+    /// From there until the stream was usable, proxies included.
+    pub connect: Duration,
+    /// TLS with the target.
+    pub tls: Duration,
+}
+
+/// Makes streams. Cloning is cheap and shares the name cache.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    config: ConnectorConfig,
+    dns: Dns,
+    tls: Tls,
+}
+
+impl Connector {
+    pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
+        let dns = Dns::new(config.pins.clone());
+        Self { shared: Arc::new(Shared { config, dns, tls }) }
+    }
+
+    /// A stream to a target, through a proxy if one is given. HTTP proxies are asked to CONNECT.
+    ///
+    /// # Errors
+    /// Every [`Kind`] of the connect phase; `url` is what the error speaks of.
+    pub async fn connect(&self, target: &Target, proxy: Option<&Proxy>, url: &Url) -> Result<Reached, Error> {
+        self.in_time(target, url, async {
+            let Some(proxy) = proxy else { return self.tcp(target, url).await };
+            let mut reached = self.to_proxy(proxy, url).await?;
+            let begun = Instant::now();
+            reached.stream = match proxy.scheme {
+                ProxyScheme::Http | ProxyScheme::Https => {
+                    let again = || async { Ok(self.to_proxy(proxy, url).await?.stream) };
+                    http_proxy::tunnel(reached.stream, target, proxy, (url, again)).await?
+                }
+                ProxyScheme::Socks5 => {
+                    let (addresses, _) = self.resolve(target, url).await?;
+                    let address = addresses.first().map(|ip| Target { host: ip.to_string(), port: target.port });
+                    socks5::tunnel(reached.stream, address.as_ref().unwrap_or(target), proxy, url).await?
+                }
+                ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await?,
+            };
+            reached.connect += begun.elapsed();
+            Ok(reached)
+        })
+        .await
+    }
+
+    /// A stream to an HTTP proxy itself, for requests in absolute-form.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
+        let target = Target { host: proxy.host.clone(), port: proxy.port };
+        self.in_time(&target, url, self.to_proxy(proxy, url)).await
+    }
+
+    /// TLS with a host on top of a stream, HTTP/1.1 alone offered by ALPN.
+    ///
+    /// # Errors
+    /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
+    pub async fn secure(&self, reached: Reached, host: &str, url: &Url) -> Result<Reached, Error> {
+        let target = Target { host: host.to_owned(), port: reached.peer.port() };
+        self.in_time(&target, url, async {
+            let begun = Instant::now();
+            let stream = self.shared.tls.connect(reached.stream, host, url).await?;
+            Ok(Reached { stream, tls: begun.elapsed(), ..reached })
+        })
+        .await
+    }
+
+    async fn in_time<T>(&self, target: &Target, url: &Url, way: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match timeout(self.shared.config.connect_timeout, way).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::new(Kind::ConnectTimeout(target.to_string()), url)),
+        }
+    }
+
+    async fn to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
+        let target = Target { host: proxy.host.clone(), port: proxy.port };
+        let mut reached = self.tcp(&target, url).await?;
+        if proxy.scheme == ProxyScheme::Https {
+            reached.stream = self.shared.tls.connect(reached.stream, &proxy.host, url).await?;
+        }
+        Ok(reached)
+    }
+
+    async fn resolve(&self, target: &Target, url: &Url) -> Result<(Vec<std::net::IpAddr>, Duration), Error> {
+        let begun = Instant::now();
+        let found = self.shared.dns.lookup(target).await;
+        let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
+        let addresses = eyeballs::ordered(&addresses, self.shared.config.family);
+        if addresses.is_empty() {
+            return Err(Error::new(Kind::NoSuchHost(target.host.clone()), url));
+        }
+        Ok((addresses, begun.elapsed()))
+    }
+
+    async fn tcp(&self, target: &Target, url: &Url) -> Result<Reached, Error> {
+        let (addresses, dns) = self.resolve(target, url).await?;
+        let begun = Instant::now();
+        let connected = eyeballs::connect(&addresses, target.port).await;
+        let stream = connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
+        let peer = stream.peer_addr().map_err(|e| Error::new(Kind::Closed, url).because(e))?;
+        let connect = begun.elapsed();
+        Ok(Reached { stream: Stream::Tcp(stream), peer, dns, connect, tls: Duration::ZERO })
+    }
+}

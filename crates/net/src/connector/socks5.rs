@@ -1,0 +1,133 @@
+//! SOCKS5 (RFC 1928) with user name and password (RFC 1929).
+
+use std::io;
+use std::net::IpAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use url::Url;
+
+use super::{Stream, Target};
+use crate::error::{Error, Kind};
+use crate::proxy::Proxy;
+
+const VERSION: u8 = 5;
+const NO_AUTH: u8 = 0;
+const PASSWORD: u8 = 2;
+
+/// Asks a proxy to connect to a target.
+pub(super) async fn tunnel(mut stream: Stream, target: &Target, proxy: &Proxy, url: &Url) -> Result<Stream, Error> {
+    let done = handshake(&mut stream, target, proxy).await;
+    match done {
+        Ok(()) => Ok(stream),
+        Err(Refusal::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
+        Err(Refusal::Code(code)) => {
+            let why = io::Error::other(reply(code));
+            Err(Error::new(Kind::ProxyRefused(None), url).because(why))
+        }
+        Err(Refusal::Io(error)) => Err(Error::new(Kind::Closed, url).because(error)),
+    }
+}
+
+/// Why a proxy did not connect us.
+enum Refusal {
+    /// It wants credentials, or others.
+    Auth,
+    /// Its reply's code.
+    Code(u8),
+    /// The connection broke, or it speaks something else.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+async fn handshake(stream: &mut Stream, target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
+    let methods: &[u8] = if proxy.login.is_some() { &[VERSION, 2, NO_AUTH, PASSWORD] } else { &[VERSION, 1, NO_AUTH] };
+    stream.write_all(methods).await?;
+    stream.flush().await?;
+    let mut chosen = [0; 2];
+    stream.read_exact(&mut chosen).await?;
+    match (chosen, &proxy.login) {
+        ([VERSION, NO_AUTH], _) => {}
+        ([VERSION, PASSWORD], Some(login)) => {
+            let mut message = vec![1];
+            push_short(&mut message, login.user.as_bytes())?;
+            push_short(&mut message, login.password.expose().as_bytes())?;
+            stream.write_all(&message).await?;
+            stream.flush().await?;
+            let mut answer = [0; 2];
+            stream.read_exact(&mut answer).await?;
+            if answer[1] != 0 {
+                return Err(Refusal::Auth);
+            }
+        }
+        ([VERSION, _], _) => return Err(Refusal::Auth),
+        _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+    }
+    connect(stream, target).await
+}
+
+async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Refusal> {
+    let mut request = vec![VERSION, 1, 0];
+    match target.host.parse() {
+        Ok(IpAddr::V4(address)) => {
+            request.push(1);
+            request.extend(address.octets());
+        }
+        Ok(IpAddr::V6(address)) => {
+            request.push(4);
+            request.extend(address.octets());
+        }
+        Err(_) => {
+            request.push(3);
+            push_short(&mut request, target.host.as_bytes())?;
+        }
+    }
+    request.extend(target.port.to_be_bytes());
+    stream.write_all(&request).await?;
+    stream.flush().await?;
+    let mut reply = [0; 4];
+    stream.read_exact(&mut reply).await?;
+    if reply[0] != VERSION {
+        return Err(io::Error::from(io::ErrorKind::InvalidData).into());
+    }
+    if reply[1] != 0 {
+        return Err(Refusal::Code(reply[1]));
+    }
+    // The address it is bound to, of no use here, must be read to its last byte: what follows is the target's.
+    let length = match reply[3] {
+        1 => 4,
+        4 => 16,
+        3 => usize::from(stream.read_u8().await?),
+        _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+    };
+    let mut bound = [0; 257];
+    stream.read_exact(&mut bound[..length + 2]).await?;
+    Ok(())
+}
+
+/// A length byte and that many bytes.
+fn push_short(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
+    let length = u8::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    message.push(length);
+    message.extend(text);
+    Ok(())
+}
+
+/// RFC 1928 section 6.
+fn reply(code: u8) -> &'static str {
+    match code {
+        1 => "general failure",
+        2 => "not allowed by its rules",
+        3 => "network unreachable",
+        4 => "host unreachable",
+        5 => "connection refused",
+        6 => "time to live expired",
+        7 => "command not supported",
+        8 => "address type not supported",
+        _ => "unknown reply",
+    }
+}

@@ -1,0 +1,188 @@
+//! TLS as a client: whom to trust, who we are, and what is wrong when it fails.
+//!
+//! The platform's roots are loaded at the first https connection and not before: reading them takes ten milliseconds that
+//! a plain download should not pay.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_rustls::TlsConnector;
+use url::Url;
+
+use crate::connector::Stream;
+use crate::error::{ConfigError, Error, Kind, TlsProblem};
+
+/// What a user says about TLS.
+#[derive(Debug, Clone, Default)]
+pub struct TlsOptions {
+    /// PEM of the only authorities to trust, in place of the platform's.
+    pub cacert: Option<Vec<u8>>,
+    /// Trust any certificate whatever.
+    pub insecure: bool,
+    /// The certificate that we show.
+    pub identity: Option<Identity>,
+}
+
+/// A client certificate.
+#[derive(Clone)]
+pub struct Identity {
+    /// PEM of the certificate and its chain.
+    pub certificates: Vec<u8>,
+    /// PEM of its private key.
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Identity(***)")
+    }
+}
+
+/// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    provider: Arc<CryptoProvider>,
+    options: TlsOptions,
+    config: OnceLock<Result<Arc<ClientConfig>, rustls::Error>>,
+}
+
+impl Tls {
+    pub(crate) fn new(options: TlsOptions) -> Result<Self, ConfigError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = Self { provider, options, config: OnceLock::new() };
+        // What the user gave is read now, so that a wrong file is told before a byte is sent.
+        if tls.options.cacert.is_some() || tls.options.identity.is_some() {
+            let config = tls.build()?;
+            let _ = tls.config.set(Ok(Arc::new(config)));
+        }
+        Ok(tls)
+    }
+
+    /// TLS with a host over a stream.
+    pub(crate) async fn connect(&self, stream: Stream, host: &str, url: &Url) -> Result<Stream, Error> {
+        let config = self.config.get_or_init(|| match self.build() {
+            Ok(config) => Ok(Arc::new(config)),
+            Err(ConfigError::Tls(error)) => Err(error),
+            Err(other) => Err(rustls::Error::General(other.to_string())),
+        });
+        let config = config.clone().map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e))?;
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
+        match TlsConnector::from(config).connect(name, stream).await {
+            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+            Err(error) => Err(Error::new(kind(&error), url).because(error)),
+        }
+    }
+
+    fn build(&self) -> Result<ClientConfig, ConfigError> {
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier()?);
+        let mut config = match &self.options.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let certificates = certificates(&identity.certificates, "--cert")?;
+                let key = PrivateKeyDer::from_pem_slice(&identity.key)
+                    .map_err(|_| ConfigError::Pem { what: "--key".into(), wanted: "private key" })?;
+                builder.with_client_auth_cert(certificates, key)?
+            }
+        };
+        // Said explicitly: with h2 offered, many segments would silently share one connection and its limits.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+
+    fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+        if self.options.insecure {
+            return Ok(Arc::new(TrustAnyone(Arc::clone(&self.provider))));
+        }
+        let Some(pem) = &self.options.cacert else {
+            return Ok(Arc::new(rustls_platform_verifier::Verifier::new(Arc::clone(&self.provider))?));
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(pem, "--cacert")? {
+            roots.add(certificate)?;
+        }
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider)).build();
+        Ok(verifier.map_err(|e| rustls::Error::General(e.to_string()))?)
+    }
+}
+
+fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(ConfigError::Pem { what: what.to_owned(), wanted: "certificate" }),
+    }
+}
+
+/// What a failed handshake means. rustls' own errors come wrapped in the stream's.
+fn kind(error: &io::Error) -> Kind {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let problem = match inner {
+        Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
+        Some(_) => TlsProblem::Other,
+        // No word from rustls: the connection broke, which is the link's fault and may heal.
+        None => return Kind::Closed,
+    };
+    Kind::Tls(problem)
+}
+
+fn problem(error: &CertificateError) -> TlsProblem {
+    use CertificateError as E;
+    match error {
+        E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => TlsProblem::Expired,
+        E::NotValidForName | E::NotValidForNameContext { .. } => TlsProblem::WrongHost,
+        E::UnknownIssuer => TlsProblem::UnknownIssuer,
+        E::Revoked => TlsProblem::Revoked,
+        // An authority's own certificate used as a server's: what self-signed certificates usually are.
+        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => TlsProblem::UnknownIssuer,
+        _ => TlsProblem::Other,
+    }
+}
+
+/// `--insecure`: checks that the peer holds its certificate's key, and nothing about the certificate.
+#[derive(Debug)]
+struct TrustAnyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for TrustAnyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,290 @@
+//! What the head of an answer means: may its bytes go into the file?
+//!
+//! [`judge`] is asked before a byte of the body is read. It is strict where a mistake would splice two files into one, and
+//! lenient where an origin is merely odd. It knows one request and one answer; what follows from a verdict over a job's whole
+//! history is the [`Course`](crate::Course)'s to say.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use http::StatusCode;
+
+use crate::content_range::{ContentRange, ContentRangeError};
+use crate::retry::parse_retry_after;
+use crate::validator::{Sameness, Version};
+
+/// What a request had asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked<'a> {
+    /// The Range that was sent; an end of `u64::MAX` stands for an open one. `None`: no Range was sent.
+    pub range: Option<Range<u64>>,
+    /// The version that bytes on disk are of.
+    pub pinned: Option<&'a Version>,
+    /// Whether If-Range was sent.
+    pub if_range_sent: bool,
+    /// Whether If-None-Match or If-Modified-Since was sent.
+    pub conditional: bool,
+}
+
+/// What an answer means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// These bytes of the version wanted follow.
+    Part {
+        /// Begins where it was asked to, ends there or sooner.
+        range: Range<u64>,
+        /// Bytes in the whole.
+        total: u64,
+        /// Of which version.
+        version: Version,
+    },
+    /// Everything follows, and may be taken as the whole file.
+    Whole {
+        /// Bytes, if that is said.
+        length: Option<u64>,
+        /// Of which version.
+        version: Version,
+        /// A coding that was applied although identity was asked for.
+        encoding: Option<ContentCoding>,
+    },
+    /// The resource has no bytes.
+    Empty {
+        /// Of which version.
+        version: Version,
+    },
+    /// The range begins past the end (416).
+    PastEnd {
+        /// Bytes in the whole, if that is said.
+        total: Option<u64>,
+    },
+    /// What the caller has is the newest (304).
+    NotModified,
+    /// Another version than the pinned one.
+    Changed {
+        /// Which.
+        found: Version,
+    },
+    /// Everything follows because of If-Range, though the tag is the same: this origin misreads it (row A4).
+    DropIfRange,
+    /// Everything follows although a part was asked for, of the same version (row A3).
+    RangeIgnored,
+    /// No byte of it may be used.
+    Refuse {
+        /// Why.
+        why: Refusal,
+    },
+    /// Asked too much or at a bad time: 408, 429, 5xx.
+    Busy {
+        /// Which.
+        status: StatusCode,
+        /// What Retry-After says.
+        retry_after: Option<Duration>,
+    },
+    /// A final answer: every other status.
+    Denied {
+        /// Which.
+        status: StatusCode,
+    },
+    /// Credentials are missing or wrong.
+    Unauthorized {
+        /// 401 or 407.
+        status: StatusCode,
+        /// For whom they are wanted.
+        realm: Option<String>,
+    },
+}
+
+/// Why no byte of an answer may be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// 206 without Content-Range, and not multipart either.
+    #[error("a partial answer without Content-Range")]
+    NoContentRange,
+    /// 206 with multipart/byteranges for one range.
+    #[error("a multipart answer to a single range")]
+    Multipart,
+    /// The field cannot be used.
+    #[error("{0}")]
+    ContentRange(#[from] ContentRangeError),
+    /// Content-Range without a total: nothing to check other answers against.
+    #[error("Content-Range does not say the total")]
+    NoTotal,
+    /// Other bytes than were asked for.
+    #[error("other bytes than were asked for")]
+    OtherRange,
+    /// 206 to a request without Range.
+    #[error("a partial answer to a request for everything")]
+    Unasked,
+    /// Content-Length contradicts Content-Range.
+    #[error("Content-Length contradicts Content-Range")]
+    Length,
+    /// A coding on a part: its bytes are not the file's.
+    #[error("a part that is encoded as {0} although identity was asked for")]
+    Encoded(ContentCoding),
+    /// The validator that pinned the version is missing.
+    #[error("an answer without the validator that the others had")]
+    Unproven,
+    /// 304 to a request without a condition.
+    #[error("304 to a request without a condition")]
+    UnaskedNotModified,
+}
+
+/// A Content-Encoding other than identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ContentCoding {
+    /// gzip, RFC 1952.
+    Gzip,
+    /// deflate, which is RFC 1950 despite its name.
+    Deflate,
+    /// Anything else, several in a row among it; for the message, cut to a sane length.
+    Other(String),
+}
+
+impl fmt::Display for ContentCoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Other(name) => name,
+        })
+    }
+}
+
+/// Judges the head of an answer. `now` is the wall clock, for a Retry-After that is a date.
+#[must_use]
+pub fn judge(asked: &Asked<'_>, status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Verdict {
+    match status.as_u16() {
+        206 => part(asked, headers).unwrap_or_else(|why| Verdict::Refuse { why }),
+        200 => whole(asked, headers),
+        304 if asked.conditional => Verdict::NotModified,
+        304 => Verdict::Refuse { why: Refusal::UnaskedNotModified },
+        416 if asked.range.is_some() => past_end(asked, headers),
+        401 | 407 => Verdict::Unauthorized { status, realm: realm(status, headers) },
+        408 | 425 | 429 | 500..=599 => {
+            let retry_after = headers.get(RETRY_AFTER).and_then(|value| parse_retry_after(value, now));
+            Verdict::Busy { status, retry_after }
+        }
+        _ => Verdict::Denied { status },
+    }
+}
+
+fn part(asked: &Asked<'_>, headers: &HeaderMap) -> Result<Verdict, Refusal> {
+    let wanted = asked.range.clone().ok_or(Refusal::Unasked)?;
+    let value = headers.get(CONTENT_RANGE).ok_or_else(|| no_content_range(headers))?;
+    let said = ContentRange::parse(value.as_bytes())?;
+    let range = said.range.ok_or(Refusal::OtherRange)?;
+    let total = said.total.ok_or(Refusal::NoTotal)?;
+    let version = Version::from_headers(Some(total), headers);
+    // Another version first: its ranges may well be other ranges.
+    if let Some(pinned) = asked.pinned {
+        match pinned.compare(&version) {
+            Sameness::Same => {}
+            Sameness::Different => return Ok(Verdict::Changed { found: version }),
+            Sameness::Unproven => return Err(Refusal::Unproven),
+        }
+    }
+    if range.start != wanted.start || range.end > wanted.end {
+        return Err(Refusal::OtherRange);
+    }
+    if let Some(coding) = coding(headers) {
+        return Err(Refusal::Encoded(coding));
+    }
+    if content_length(headers).is_some_and(|length| length != range.end - range.start) {
+        return Err(Refusal::Length);
+    }
+    Ok(Verdict::Part { range, total, version })
+}
+
+fn no_content_range(headers: &HeaderMap) -> Refusal {
+    let multipart = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.as_bytes().get(..10))
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
+    if multipart { Refusal::Multipart } else { Refusal::NoContentRange }
+}
+
+fn whole(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
+    let encoding = coding(headers);
+    // The length of an encoded body is not the file's; it says nothing about the version either.
+    let said = content_length(headers);
+    let length = if encoding.is_some() { None } else { said };
+    let version = Version::from_headers(length, headers);
+    if let Some(pinned) = asked.pinned {
+        match pinned.compare(&version) {
+            Sameness::Different => return Verdict::Changed { found: version },
+            Sameness::Unproven => return Verdict::Refuse { why: Refusal::Unproven },
+            Sameness::Same => {}
+        }
+        if asked.range.is_some() {
+            return if asked.if_range_sent { Verdict::DropIfRange } else { Verdict::RangeIgnored };
+        }
+    }
+    if asked.range.as_ref().is_some_and(|range| range.start > 0) {
+        return Verdict::RangeIgnored;
+    }
+    Verdict::Whole { length: said, version, encoding }
+}
+
+fn past_end(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
+    let total = headers
+        .get(CONTENT_RANGE)
+        .and_then(|value| ContentRange::parse(value.as_bytes()).ok())
+        .and_then(|said| said.total);
+    let first = asked.pinned.is_none() && asked.range.as_ref().is_some_and(|range| range.start == 0);
+    match total {
+        // Only an empty resource has no first byte.
+        Some(0) if first => Verdict::Empty { version: Version::from_headers(Some(0), headers) },
+        None if first => Verdict::Refuse { why: Refusal::NoContentRange },
+        _ => Verdict::PastEnd { total },
+    }
+}
+
+/// Content-Length, if it is one number.
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// A coding other than identity.
+fn coding(headers: &HeaderMap) -> Option<ContentCoding> {
+    /// Names longer than this are cut: they only go into a message.
+    const SHOWN: usize = 40;
+    let names: Vec<String> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .flat_map(|value| String::from_utf8_lossy(value.as_bytes()).split(',').map(tidy).collect::<Vec<_>>())
+        .filter(|name| !name.is_empty() && name != "identity")
+        .collect();
+    match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => None,
+        ["gzip" | "x-gzip"] => Some(ContentCoding::Gzip),
+        ["deflate"] => Some(ContentCoding::Deflate),
+        _ => Some(ContentCoding::Other(names.join(", ").chars().filter(|c| !c.is_control()).take(SHOWN).collect())),
+    }
+}
+
+fn tidy(name: &str) -> String {
+    name.trim().to_ascii_lowercase()
+}
+
+/// The realm of the first challenge that has one, without control characters: it is printed.
+fn realm(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    /// Longer realms are cut.
+    const SHOWN: usize = 120;
+    let field = if status == StatusCode::UNAUTHORIZED { WWW_AUTHENTICATE } else { PROXY_AUTHENTICATE };
+    headers.get_all(field).iter().find_map(|value| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let at = text.to_ascii_lowercase().find("realm=\"")?;
+        let quoted = text.get(at + 7..)?;
+        let realm = quoted.split_once('"')?.0;
+        Some(realm.chars().filter(|c| !c.is_control()).take(SHOWN).collect())
+    })
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

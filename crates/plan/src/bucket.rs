@@ -1,0 +1,72 @@
+//! A token bucket: how long a reader waits so that a rate is kept.
+//!
+//! Debt is allowed: a reader takes what it has read already and then waits until the bucket is level again. So one
+//! large read costs one wait, and the average is exact whatever the sizes are.
+
+use std::time::Duration;
+
+/// A rate that several readers share.
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    /// Bytes a second.
+    rate: u64,
+    /// What may be taken at once after a rest, in bytes.
+    burst: u64,
+    /// The moment at which the bucket is level, given what was taken.
+    level: Duration,
+}
+
+impl Bucket {
+    /// A full bucket. A rate of 0 is taken as 1, since nothing would ever come otherwise.
+    #[must_use]
+    pub fn new(rate: u64, burst: u64) -> Self {
+        Self { rate: rate.max(1), burst, level: Duration::ZERO }
+    }
+
+    /// Takes `bytes` at `now`; returns how long the caller waits before it takes more.
+    pub fn take(&mut self, now: Duration, bytes: u64) -> Duration {
+        // A rest fills the bucket up to its burst and no further.
+        let earliest = now.saturating_sub(self.cost(self.burst));
+        self.level = self.level.max(earliest).saturating_add(self.cost(bytes));
+        self.level.saturating_sub(now)
+    }
+
+    /// How long the rate takes for some bytes.
+    fn cost(&self, bytes: u64) -> Duration {
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Readers that wait as told never get more than the burst above the rate, and never much less than the rate.
+        #[test]
+        fn the_rate_is_kept_whatever_the_sizes(rate in 1_000u64..1 << 30, sizes in prop::collection::vec(1u64..1 << 20, 1..200)) {
+            let burst = 64 * 1024;
+            let mut bucket = Bucket::new(rate, burst);
+            let mut now = Duration::from_secs(1000);
+            let begun = now;
+            let mut taken = 0;
+            for size in &sizes {
+                let wait = bucket.take(now, *size);
+                taken += size;
+                now += wait;
+            }
+            let exact = (taken.saturating_sub(burst)) as f64 / rate as f64;
+            let took = (now - begun).as_secs_f64();
+            prop_assert!((took - exact).abs() <= exact * 1e-6 + 1e-6, "{took} for {exact}");
+        }
+
+        #[test]
+        fn absurd_numbers_do_not_panic(rate: u64, burst: u64, bytes: u64, now: u64) {
+            let mut bucket = Bucket::new(rate, burst);
+            bucket.take(Duration::from_nanos(now), bytes);
+            bucket.take(Duration::from_nanos(now), bytes);
+        }
+    }
+}

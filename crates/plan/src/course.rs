@@ -1,0 +1,184 @@
+//! What a download does when something goes wrong: one table from trouble to action.
+//!
+//! [`answer::judge`](crate::answer) says what one answer means, the transport says how a connection failed; a
+//! [`Course`] knows the job's history and decides what follows: again (when?), with fewer connections, from the first
+//! URL, without If-Range, over one stream, from the beginning, or not at all. It holds the retry budget, so that one
+//! place, and one only, can make a job go on for ever - and does not.
+//!
+//! Order of calls: [`Course::on_trouble`] for each failure, [`Course::on_progress`] for bytes that reached the file,
+//! [`Course::on_usable_answer`] when an answer was accepted.
+
+use std::time::Duration;
+
+use crate::retry::{Decision, RetryOptions, RetryPolicy};
+
+/// How many times in a row a range may be ignored, or an answer refused, before the job stops asking for ranges.
+/// One stray server behind a load balancer is met by the third try in all but one of a thousand draws of ten.
+const PATIENCE: u32 = 3;
+
+/// What went wrong with one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The connection could not be made, broke or stood still.
+    Transport {
+        /// Whether the same request may work later.
+        transient: bool,
+        /// Whether the request had an answer before it broke.
+        answered: bool,
+    },
+    /// 408, 429 or 5xx.
+    Busy {
+        /// What Retry-After said.
+        retry_after: Option<Duration>,
+    },
+    /// Another 4xx.
+    Denied {
+        /// The status code.
+        status: u16,
+    },
+    /// 401 or 407, although every credential was offered.
+    Unauthorized,
+    /// 200 with everything, to a request for a part.
+    RangeIgnored,
+    /// An answer of which no byte may be used.
+    Refused,
+    /// Another version of the resource.
+    Changed,
+    /// 200 to If-Range, though nothing changed.
+    IfRangeMisread,
+    /// 416 to a range that should exist.
+    PastEnd,
+}
+
+/// Where the job stands when the trouble is told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Standing {
+    /// Connections of this job that deliver, the failed one not counted.
+    pub flowing: usize,
+    /// Whether the request went to where a redirect had led, not to the URL that the user gave.
+    pub redirected: bool,
+    /// Random, in 0..1: spreads the retries of many clients.
+    pub jitter: f64,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Ask again after this time.
+    Retry(Duration),
+    /// The origin does not want this many connections: go on with those that flow, and nothing new before this time.
+    Fewer(Duration),
+    /// Where the redirect led is no longer good: ask the first URL again, after this time.
+    ResolveAgain(Duration),
+    /// Ask again at once, and never send If-Range to this origin again.
+    WithoutIfRange,
+    /// Ranges cannot be trusted here: fetch everything over one stream.
+    OneStream,
+    /// Discard what came and begin again on the new version.
+    StartOver,
+    /// The job ends with this trouble.
+    GiveUp,
+}
+
+/// The history of one job's troubles.
+#[derive(Debug)]
+pub struct Course {
+    /// The budget for what may heal.
+    retry: RetryPolicy,
+    /// Ignored ranges and refused answers since the last usable one.
+    unusable: u32,
+    /// How many times the resource changed under the job.
+    changes: u32,
+    /// How many times the first URL was asked again since bytes last came.
+    resolved: u32,
+}
+
+impl Course {
+    /// A job that has had no trouble yet.
+    #[must_use]
+    pub fn new(options: RetryOptions) -> Self {
+        Self { retry: RetryPolicy::new(options), unusable: 0, changes: 0, resolved: 0 }
+    }
+
+    /// Bytes reached the file.
+    pub fn on_progress(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.resolved = 0;
+        }
+        self.retry.on_progress(bytes);
+    }
+
+    /// An answer was accepted.
+    pub fn on_usable_answer(&mut self) {
+        self.unusable = 0;
+    }
+
+    /// How many retries the job has made.
+    #[must_use]
+    pub fn retries(&self) -> u32 {
+        self.retry.attempts()
+    }
+
+    /// Decides what follows a failure.
+    pub fn on_trouble(&mut self, trouble: Trouble, standing: Standing) -> Action {
+        match trouble {
+            Trouble::Transport { transient: false, .. } | Trouble::Unauthorized => Action::GiveUp,
+            // A connection refused or reset before it answered, while others deliver, is the origin's limit (A18)
+            // more often than a fault. Those others vouch for the job, so this costs no budget.
+            Trouble::Transport { answered: false, .. } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
+            Trouble::Denied { status: 403 } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
+            Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
+            Trouble::Busy { retry_after } if standing.flowing > 0 => Action::Fewer(self.capped(retry_after)),
+            Trouble::Busy { retry_after } => self.again(retry_after, standing, Action::Retry),
+            Trouble::Denied { .. } if standing.redirected => self.resolve_again(standing),
+            Trouble::Denied { .. } => Action::GiveUp,
+            Trouble::RangeIgnored | Trouble::Refused => self.unusable(standing),
+            Trouble::IfRangeMisread => Action::WithoutIfRange,
+            Trouble::Changed | Trouble::PastEnd => self.changed(),
+        }
+    }
+
+    /// Again after a pause, while the budget lasts.
+    fn again(&mut self, after: Option<Duration>, standing: Standing, then: fn(Duration) -> Action) -> Action {
+        match self.retry.on_failure(after, standing.jitter) {
+            Decision::Wait(wait) => then(wait),
+            Decision::GiveUp => Action::GiveUp,
+        }
+    }
+
+    /// What an origin may make us wait when others still deliver: no longer than when none does.
+    fn capped(&self, retry_after: Option<Duration>) -> Duration {
+        self.retry.capped(retry_after.unwrap_or_default())
+    }
+
+    /// A redirect's target failed: expired tokens heal by asking the first URL again (A16), at once the first time.
+    fn resolve_again(&mut self, standing: Standing) -> Action {
+        self.resolved += 1;
+        if self.resolved == 1 {
+            return Action::ResolveAgain(Duration::ZERO);
+        }
+        self.again(None, standing, Action::ResolveAgain)
+    }
+
+    /// Answers of which no byte may be used: another server behind the balancer may do better (A3), but not for ever.
+    fn unusable(&mut self, standing: Standing) -> Action {
+        self.unusable += 1;
+        if self.unusable >= PATIENCE {
+            return Action::OneStream;
+        }
+        match self.again(None, standing, Action::Retry) {
+            Action::GiveUp => Action::OneStream,
+            again => again,
+        }
+    }
+
+    /// One change is a release in the middle of a download; two are a resource that cannot be had whole (A5).
+    fn changed(&mut self) -> Action {
+        self.changes += 1;
+        if self.changes == 1 { Action::StartOver } else { Action::GiveUp }
+    }
+}
+
+#[cfg(test)]
+#[path = "course_tests.rs"]
+mod tests;

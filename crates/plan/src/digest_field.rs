@@ -1,0 +1,126 @@
+//! Digests that an origin announces: Repr-Digest and Content-Digest (RFC 9530), Digest (RFC 3230), Content-MD5
+//! (RFC 1864) and the `x-amz-checksum-*` fields (row A26).
+//!
+//! Fields about the representation hold for the file even on a partial answer; fields about the content do so only on a
+//! whole one. What cannot be read is left out: an origin's odd header must not fail a download that is otherwise right.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+
+use crate::checksum::Algorithm;
+
+/// A digest that the file must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// Which digest.
+    pub algorithm: Algorithm,
+    /// Its bytes.
+    pub digest: Vec<u8>,
+    /// The field that said so, for the message.
+    pub field: &'static str,
+}
+
+/// Every digest that a head announces for the whole file. `whole`: the answer is a 200.
+#[must_use]
+pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
+    let mut found = Vec::new();
+    listed(headers, "repr-digest", "Repr-Digest", &mut found);
+    listed(headers, "digest", "Digest", &mut found);
+    if whole {
+        listed(headers, "content-digest", "Content-Digest", &mut found);
+        single(headers, "content-md5", ("Content-MD5", Algorithm::Md5), &mut found);
+        single(headers, "x-amz-checksum-sha256", ("x-amz-checksum-sha256", Algorithm::Sha256), &mut found);
+        single(headers, "x-amz-checksum-sha1", ("x-amz-checksum-sha1", Algorithm::Sha1), &mut found);
+        single(headers, "x-amz-checksum-crc32c", ("x-amz-checksum-crc32c", Algorithm::Crc32c), &mut found);
+    }
+    found
+}
+
+/// A list of `name=value`; the newer fields write the value between colons.
+fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<Expected>) {
+    for value in headers.get_all(name) {
+        for item in value.to_str().unwrap_or_default().split(',') {
+            let Some((name, value)) = item.split_once('=') else { continue };
+            let Some(algorithm) = algorithm(name.trim()) else { continue };
+            let value = value.split(';').next().unwrap_or_default().trim();
+            let value = value.strip_prefix(':').and_then(|v| v.strip_suffix(':')).unwrap_or(value);
+            push(value, (field, algorithm), found);
+        }
+    }
+}
+
+/// A field that is one base64 value. S3 writes `VALUE-N` for a digest of digests, which says nothing about the file.
+fn single(headers: &HeaderMap, name: &str, what: (&'static str, Algorithm), found: &mut Vec<Expected>) {
+    if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
+        push(value.trim(), what, found);
+    }
+}
+
+fn push(value: &str, (field, algorithm): (&'static str, Algorithm), found: &mut Vec<Expected>) {
+    let digest = STANDARD.decode(value).ok().filter(|digest| digest.len() == algorithm.digest_len());
+    found.extend(digest.map(|digest| Expected { algorithm, digest, field }));
+}
+
+/// The names of RFC 9530's registry that are known here.
+fn algorithm(name: &str) -> Option<Algorithm> {
+    match name.to_ascii_lowercase().as_str() {
+        "sha-256" => Some(Algorithm::Sha256),
+        "sha-512" => Some(Algorithm::Sha512),
+        "sha" => Some(Algorithm::Sha1),
+        "md5" => Some(Algorithm::Md5),
+        "crc32c" => Some(Algorithm::Crc32c),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+    use proptest::prelude::*;
+
+    fn expected(name: &'static str, value: &str, whole: bool) -> Vec<(Algorithm, &'static str)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        expected_digests(&headers, whole).into_iter().map(|e| (e.algorithm, e.field)).collect()
+    }
+
+    /// RFC 9530's own example.
+    const SHA256: &str = "RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=";
+    const MD5: &str = "HUXZLQLMuI/KZ5KDcJPcOA==";
+
+    #[test]
+    fn a26_fields_of_the_representation_hold_on_parts_too() {
+        let newer = format!("sha-256=:{SHA256}:, unknown=:YQ==:");
+        assert_eq!(expected("repr-digest", &newer, false), [(Algorithm::Sha256, "Repr-Digest")]);
+        let older = format!("SHA-256={SHA256},md5={MD5}");
+        assert_eq!(expected("digest", &older, false), [(Algorithm::Sha256, "Digest"), (Algorithm::Md5, "Digest")]);
+    }
+
+    #[test]
+    fn a26_fields_of_the_content_hold_on_whole_answers_only() {
+        assert_eq!(expected("content-md5", MD5, false), []);
+        assert_eq!(expected("content-md5", MD5, true), [(Algorithm::Md5, "Content-MD5")]);
+        assert_eq!(expected("x-amz-checksum-sha256", SHA256, true), [(Algorithm::Sha256, "x-amz-checksum-sha256")]);
+        assert_eq!(expected("content-digest", &format!("sha-256=:{SHA256}:"), false), []);
+    }
+
+    #[test]
+    fn a26_digests_of_digests_and_junk_are_left_out() {
+        assert_eq!(expected("x-amz-checksum-sha256", &format!("{SHA256}-3"), true), []);
+        assert_eq!(expected("repr-digest", "sha-256=:c2hvcnQ=:", false), []);
+        assert_eq!(expected("repr-digest", "sha-256", false), []);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_it_panic(bytes: Vec<u8>) {
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                let mut headers = HeaderMap::new();
+                headers.insert("repr-digest", value);
+                expected_digests(&headers, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a download is called: from Content-Disposition (RFC 6266, RFC 8187) or the URL, always a safe base name.
+//!
+//! Whatever a peer writes, the result names a file inside the directory that the user chose: one component, no
+//! separator, nothing that a shell, a terminal or another system takes for something else (row A25).
+
+use http::HeaderValue;
+use percent_encoding::percent_decode_str;
+use url::Url;
+
+/// The longest name, in bytes: a file system takes 255, and companions of a download carry an ending.
+const LONGEST: usize = 200;
+
+/// The name when nothing better is to be had, as wget has it.
+const FALLBACK: &str = "index.html";
+
+/// Names that Windows takes for devices, whatever their ending.
+const RESERVED: [&str; 22] = [
+    "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "lpt1", "lpt2",
+    "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+];
+
+/// The name that an origin asks for. `filename*` is preferred over `filename`, as RFC 6266 4.3 says.
+#[must_use]
+pub fn from_disposition(value: &HeaderValue) -> Option<String> {
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let parameters = parameters(&text);
+    let find = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let extended = find("filename*").and_then(extended_value);
+    extended.or_else(|| find("filename").map(str::to_owned)).and_then(|name| safe(last_component(&name)))
+}
+
+/// The name in a URL's path: its last component, decoded.
+#[must_use]
+pub fn from_url(url: &Url) -> String {
+    let last = url.path().rsplit('/').next().unwrap_or_default();
+    let decoded = percent_decode_str(last).decode_utf8_lossy();
+    safe(last_component(&decoded)).unwrap_or_else(|| FALLBACK.to_owned())
+}
+
+/// Makes a name safe, or `None` when nothing of it is left.
+#[must_use]
+pub fn safe(name: &str) -> Option<String> {
+    let clean: String = name.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect();
+    // Dots and blanks at the end vanish on Windows; at the start they hide, and `..` is a direction.
+    let trimmed = clean.trim().trim_end_matches(['.', ' ']).trim_start_matches([' ']);
+    let trimmed = if trimmed.starts_with('.') { format!("_{}", &trimmed[1..]) } else { trimmed.to_owned() };
+    if trimmed.is_empty() || trimmed.bytes().all(|byte| byte == b'_' || byte == b'.') {
+        return None;
+    }
+    let stem = trimmed.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let named = if RESERVED.contains(&stem.trim_end()) || trimmed.starts_with('-') { format!("_{trimmed}") } else { trimmed };
+    Some(shorten(&named))
+}
+
+/// Letters, digits and punctuation of any script; no separators, wildcards, controls or direction marks.
+fn is_harmless(c: char) -> bool {
+    let direction = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !direction && !matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\u{fffd}')
+}
+
+/// What follows the last separator of any system.
+fn last_component(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or_default()
+}
+
+/// Cuts a long name before its ending, at a character's boundary.
+fn shorten(name: &str) -> String {
+    if name.len() <= LONGEST {
+        return name.to_owned();
+    }
+    /// Endings longer than this are part of the name.
+    const ENDING: usize = 16;
+    let ending = name.rfind('.').map_or("", |dot| &name[dot..]);
+    let ending = if ending.len() <= ENDING { ending } else { "" };
+    let mut cut = LONGEST - ending.len();
+    while !name.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    let stem = name[..cut].trim_end_matches(['.', ' ']);
+    format!("{stem}{ending}")
+}
+
+/// `name=value` pairs, names in lower case, quoted strings unescaped.
+fn parameters(text: &str) -> Vec<(String, String)> {
+    /// More parameters than this are not read.
+    const MOST: usize = 16;
+    let mut found = Vec::new();
+    let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
+    while found.len() < MOST {
+        let Some((name, after)) = rest.split_once('=') else { break };
+        let (value, after) = value(after.trim_start());
+        found.push((name.trim_matches([' ', '\t', ';']).to_ascii_lowercase(), value));
+        rest = after;
+    }
+    found
+}
+
+/// A token or quoted string, and what follows its semicolon.
+fn value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let (token, rest) = text.split_once(';').unwrap_or((text, ""));
+        return (token.trim().to_owned(), rest);
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(chars.next().map(|(_, escaped)| escaped)),
+            _ => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+/// RFC 8187 3.2: `charset'language'percent-encoded`, in UTF-8 or ISO-8859-1.
+fn extended_value(text: &str) -> Option<String> {
+    let mut parts = text.splitn(3, '\'');
+    let (charset, _language, encoded) = (parts.next()?, parts.next()?, parts.next()?);
+    let bytes: Vec<u8> = percent_decode_str(encoded).collect();
+    match charset.to_ascii_lowercase().as_str() {
+        "utf-8" => String::from_utf8(bytes).ok(),
+        "iso-8859-1" => Some(bytes.into_iter().map(char::from).collect()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "filename_tests.rs"]
+mod tests;

@@ -1,0 +1,87 @@
+//! Row A25: names as origins, well-meaning and other, write them.
+
+use super::*;
+use proptest::prelude::*;
+
+fn disposition(text: &str) -> Option<String> {
+    from_disposition(&HeaderValue::from_bytes(text.as_bytes()).unwrap())
+}
+
+fn url(text: &str) -> String {
+    from_url(&Url::parse(text).unwrap())
+}
+
+#[test]
+fn a25_plain_quoted_and_extended_names() {
+    for (text, name) in [
+        ("attachment; filename=a.iso", "a.iso"),
+        ("attachment; filename=\"a b.iso\"", "a b.iso"),
+        ("attachment; filename=\"a\\\"b.iso\"", "a_b.iso"),
+        ("inline;FileName = \"x;y.bin\" ; foo=bar", "x;y.bin"),
+        ("attachment; filename=\"e.txt\"; filename*=UTF-8''%e2%82%ac%20rates.txt", "€ rates.txt"),
+        ("attachment; filename*=iso-8859-1'en'%A3%20rates; filename=x", "£ rates"),
+        ("attachment; filename*=utf-16''%00a; filename=good", "good"),
+        ("attachment; filename=\"naïve.txt\"", "naïve.txt"),
+    ] {
+        assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
+    }
+    for none in ["attachment", "attachment; filename=", "attachment; filename=\"\"", "", "attachment; filename=\"..\""] {
+        assert_eq!(disposition(none), None, "{none}");
+    }
+}
+
+#[test]
+fn a25_a_name_never_leaves_the_directory() {
+    for (text, name) in [
+        ("attachment; filename=\"../../etc/passwd\"", "passwd"),
+        ("attachment; filename=\"/etc/passwd\"", "passwd"),
+        ("attachment; filename=\"..\\\\..\\\\boot.ini\"", "boot.ini"),
+        ("attachment; filename*=UTF-8''..%2f..%2fx", "x"),
+        ("attachment; filename*=UTF-8''a%00b", "a_b"),
+        ("attachment; filename=\"C:evil\"", "C_evil"),
+        ("attachment; filename=.bashrc", "_bashrc"),
+        ("attachment; filename=\"-rf\"", "_-rf"),
+        ("attachment; filename=CON", "_CON"),
+        ("attachment; filename=\"nul.txt\"", "_nul.txt"),
+        ("attachment; filename*=UTF-8''exe%E2%80%AEtxt.bin", "exe_txt.bin"),
+    ] {
+        assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
+    }
+}
+
+#[test]
+fn a25_a_long_name_is_cut_before_its_ending() {
+    let name = disposition(&format!("attachment; filename={}.tar.gz", "n".repeat(300))).unwrap();
+    assert!(name.len() <= LONGEST && name.ends_with(".gz"));
+}
+
+#[test]
+fn names_from_urls_are_decoded_and_safe() {
+    assert_eq!(url("http://h.test/a/b.iso?x=/y#z"), "b.iso");
+    assert_eq!(url("http://h.test/a%20b.iso"), "a b.iso");
+    assert_eq!(url("http://h.test/..%2f..%2fpasswd"), "passwd");
+    assert_eq!(url("http://h.test/"), "index.html");
+    assert_eq!(url("http://h.test/%2e%2e"), "index.html");
+    assert_eq!(url("http://h.test/%ff%00"), "index.html");
+}
+
+proptest! {
+    #[test]
+    fn a25_a_safe_name_is_one_plain_component_whatever_was_asked_for(name: String) {
+        if let Some(safe_name) = safe(&name) {
+            prop_assert!(!safe_name.is_empty() && safe_name.len() <= LONGEST);
+            prop_assert!(!safe_name.starts_with(['.', '-', ' ']) && !safe_name.ends_with(['.', ' ']));
+            prop_assert!(!safe_name.contains(['/', '\\', '\0', ':']));
+            let path = std::path::Path::new(&safe_name);
+            prop_assert!(path.components().count() == 1 && path.file_name() == Some(path.as_os_str()));
+            prop_assert_eq!(safe(&safe_name), Some(safe_name.clone()));
+        }
+    }
+
+    #[test]
+    fn a25_no_header_makes_it_panic(bytes: Vec<u8>) {
+        if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+            from_disposition(&value);
+        }
+    }
+}

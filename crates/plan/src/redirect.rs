@@ -1,0 +1,139 @@
+//! Where a redirect leads, and whether to go there (RFC 9110 15.4, 10.2.2).
+
+use http::HeaderValue;
+use url::Url;
+
+/// The longest Location that is followed, in bytes: signed URLs reach two thousand.
+const LONGEST: usize = 16 * 1024;
+
+/// What redirects may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RedirectOptions {
+    /// How many in a row are followed.
+    pub max: usize,
+    /// Whether https may lead to http.
+    pub allow_downgrade: bool,
+}
+
+impl Default for RedirectOptions {
+    fn default() -> Self {
+        // As many as browsers follow.
+        Self { max: 20, allow_downgrade: false }
+    }
+}
+
+/// The next URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// Where to ask next; carries no credentials.
+    pub url: Url,
+    /// Whether it is the same scheme, host and port: credentials may come along only then.
+    pub same_origin: bool,
+}
+
+/// Why a redirect is not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RedirectError {
+    /// More in a row than allowed.
+    #[error("more than {0} redirects in a row")]
+    TooMany(usize),
+    /// The Location is missing, too long or no URL.
+    #[error("a redirect to something that is no URL")]
+    Unreadable,
+    /// Not http or https.
+    #[error("a redirect to {0}:, which is neither http nor https")]
+    Scheme(String),
+    /// From https to http.
+    #[error("a redirect from https to http")]
+    Downgrade,
+}
+
+/// Reads a Location and decides. `hops` is how many redirects were followed before this one.
+///
+/// # Errors
+/// Every redirect that must not be followed.
+pub fn follow(from: &Url, location: Option<&HeaderValue>, hops: usize, options: RedirectOptions) -> Result<Hop, RedirectError> {
+    if hops >= options.max {
+        return Err(RedirectError::TooMany(options.max));
+    }
+    let text = location
+        .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+        .filter(|text| text.len() <= LONGEST)
+        .ok_or(RedirectError::Unreadable)?;
+    let mut url = from.join(text).map_err(|_| RedirectError::Unreadable)?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(RedirectError::Scheme(url.scheme().chars().take(20).collect()));
+    }
+    if from.scheme() == "https" && url.scheme() == "http" && !options.allow_downgrade {
+        return Err(RedirectError::Downgrade);
+    }
+    // An origin does not get to choose which credentials are sent, to itself or to others. These calls fail only for
+    // URLs that cannot have any.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    if url.fragment().is_none() {
+        url.set_fragment(from.fragment());
+    }
+    let same_origin = url.origin() == from.origin();
+    Ok(Hop { url, same_origin })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hop(from: &str, to: &'static str) -> Result<Hop, RedirectError> {
+        let to = HeaderValue::from_static(to);
+        follow(&Url::parse(from).unwrap(), Some(&to), 0, RedirectOptions::default())
+    }
+
+    #[test]
+    fn a16_relative_and_absolute_locations_are_followed() {
+        assert_eq!(hop("http://a.test/x/y", "../z").unwrap().url.as_str(), "http://a.test/z");
+        assert_eq!(hop("http://a.test/x", "//b.test/y").unwrap().url.as_str(), "http://b.test/y");
+        assert!(hop("http://a.test/x", "/y").unwrap().same_origin);
+        assert!(!hop("http://a.test/x", "http://a.test:81/y").unwrap().same_origin);
+        assert!(!hop("http://a.test/x", "https://a.test/y").unwrap().same_origin);
+    }
+
+    #[test]
+    fn a16_https_to_http_is_refused_unless_allowed() {
+        assert_eq!(hop("https://a.test/", "http://a.test/"), Err(RedirectError::Downgrade));
+        let from = Url::parse("https://a.test/").unwrap();
+        let to = HeaderValue::from_static("http://a.test/");
+        let options = RedirectOptions { allow_downgrade: true, ..RedirectOptions::default() };
+        assert!(follow(&from, Some(&to), 0, options).is_ok());
+    }
+
+    #[test]
+    fn a16_the_limit_counts_and_bad_locations_are_refused() {
+        let from = Url::parse("http://a.test/").unwrap();
+        let to = HeaderValue::from_static("/b");
+        let options = RedirectOptions { max: 2, ..RedirectOptions::default() };
+        assert!(follow(&from, Some(&to), 1, options).is_ok());
+        assert_eq!(follow(&from, Some(&to), 2, options), Err(RedirectError::TooMany(2)));
+        assert_eq!(follow(&from, None, 0, options), Err(RedirectError::Unreadable));
+        assert_eq!(hop("http://a.test/", "file:///etc/passwd"), Err(RedirectError::Scheme("file".into())));
+        assert_eq!(hop("http://a.test/", "http://["), Err(RedirectError::Unreadable));
+    }
+
+    #[test]
+    fn a16_credentials_in_a_location_are_dropped() {
+        let hop = hop("http://a.test/", "http://user:secret@a.test/b").unwrap();
+        assert_eq!(hop.url.as_str(), "http://a.test/b");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_location_says_only_http_is_reached(bytes: Vec<u8>) {
+            let from = Url::parse("https://a.test/").unwrap();
+            if let Ok(value) = HeaderValue::from_bytes(&bytes)
+                && let Ok(hop) = follow(&from, Some(&value), 0, RedirectOptions::default())
+            {
+                prop_assert_eq!(hop.url.scheme(), "https");
+                prop_assert!(hop.url.username().is_empty());
+            }
+        }
+    }
+}

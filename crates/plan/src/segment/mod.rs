@@ -1,0 +1,216 @@
+//! Who may fetch which bytes next.
+//!
+//! A [`SegmentPlan`] owns the map of one file: what is done, what is claimed and by whom, what nobody has yet. Workers
+//! claim from front to back, so that the file is whole from its beginning as early as can be; claims are large at first
+//! and smaller towards the end, so that all connections finish together (guided self-scheduling, Polychronopoulos and
+//! Kuck 1987). When nothing is left to claim, an idle worker takes over part of what the slowest one still holds.
+//!
+//! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::adopt`]), [`SegmentPlan::first_byte`], then
+//! for every piece that comes [`SegmentPlan::reserve`] *before* and [`SegmentPlan::wrote`] *after* the write, and
+//! [`SegmentPlan::release`] at the end, whatever the end was. Because a reservation is never taken over, no two workers
+//! ever write the same byte; because only written bytes are done, none is ever left out.
+
+mod sizes;
+mod takeover;
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::ranges::RangeSet;
+pub use sizes::SegmentOptions;
+use sizes::Pace;
+pub use takeover::TakeOver;
+
+/// A claim's number, never used twice in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimId(u64);
+
+/// Leave to fetch a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Its number.
+    pub id: ClaimId,
+    /// Which bytes; the end may move towards the start later, see [`SegmentPlan::reserve`].
+    pub range: Range<u64>,
+    /// Whose rest it is, if it was taken over.
+    pub taken_from: Option<TakeOver>,
+}
+
+/// What is known about a claim in hand.
+#[derive(Debug, Clone)]
+struct Holding {
+    id: ClaimId,
+    /// Where it begins.
+    start: u64,
+    /// Bytes before this are in the file.
+    written: u64,
+    /// Bytes before this are written or about to be; never taken over.
+    reserved: u64,
+    /// Where it ends now.
+    end: u64,
+    /// When it was claimed.
+    since: Duration,
+    /// When its answer began.
+    answered: Option<Duration>,
+    /// When bytes last came.
+    last: Duration,
+}
+
+/// The map of one file.
+#[derive(Debug)]
+pub struct SegmentPlan {
+    /// Bytes in the file.
+    length: u64,
+    /// Limits on sizes.
+    options: SegmentOptions,
+    /// In the file.
+    done: RangeSet,
+    /// Nobody's yet.
+    unclaimed: RangeSet,
+    /// Claims in hand, as many as there are workers.
+    held: Vec<Holding>,
+    /// The next claim's number.
+    next: u64,
+    /// How fast connections are and how long answers take.
+    pace: Pace,
+}
+
+impl SegmentPlan {
+    /// A plan for a file of `length` bytes of which some are `done`.
+    #[must_use]
+    pub fn new(length: u64, done: &RangeSet, options: SegmentOptions) -> Self {
+        let mut done = done.clone();
+        done.remove(length..u64::MAX);
+        let unclaimed = done.gaps(0..length).collect();
+        Self { length, options, done, unclaimed, held: Vec::new(), next: 0, pace: Pace::default() }
+    }
+
+    /// What a job's first request asks for, before anything is known but what an earlier run left.
+    #[must_use]
+    pub fn first_range(options: &SegmentOptions, done: &RangeSet, length: Option<u64>) -> Range<u64> {
+        let gap = done.gaps(0..length.unwrap_or(u64::MAX)).next().unwrap_or(0..u64::MAX);
+        let size = options.fixed.unwrap_or(options.first).max(1);
+        gap.start..gap.start.saturating_add(size).min(gap.end)
+    }
+
+    /// Claims what the first request's answer brings, as far as it is needed; `None` if its first byte is not.
+    pub fn adopt(&mut self, range: Range<u64>, now: Duration) -> Option<Claim> {
+        let gap = self.unclaimed.stretch_at(range.start)?;
+        let range = range.start..gap.end.min(range.end);
+        (!range.is_empty()).then(|| self.hold(range, None, now))
+    }
+
+    /// The next range for an idle worker: from the front of what nobody has, else part of a slow worker's rest.
+    pub fn claim(&mut self, now: Duration) -> Option<Claim> {
+        let first = self.unclaimed.iter().next();
+        if let Some(gap) = first {
+            let size = self.size_of_next(gap.end - gap.start);
+            return Some(self.hold(gap.start..gap.start + size, None, now));
+        }
+        let over = takeover::best(&self.held, &self.pace, now)?;
+        let victim = self.held.iter_mut().find(|holding| holding.id == over.victim)?;
+        let range = over.from..victim.end;
+        victim.end = over.from;
+        let voided = victim.reserved == victim.end;
+        self.unclaimed.insert(range.clone());
+        Some(self.hold(range, Some(TakeOver { victim: over.victim, voided }), now))
+    }
+
+    /// Whether [`SegmentPlan::claim`] would give something.
+    #[must_use]
+    pub fn has_work(&self, now: Duration) -> bool {
+        !self.unclaimed.is_empty() || takeover::best(&self.held, &self.pace, now).is_some()
+    }
+
+    /// The head of a claim's answer came.
+    pub fn first_byte(&mut self, id: ClaimId, now: Duration) {
+        if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
+            holding.answered = Some(now);
+            holding.last = now;
+            self.pace.answered(now.saturating_sub(holding.since));
+        }
+    }
+
+    /// `wanted` bytes are at hand for a claim: how many of them may be written? What is not granted belongs to another
+    /// worker by now, or lies beyond the claim.
+    pub fn reserve(&mut self, id: ClaimId, wanted: u64, now: Duration) -> u64 {
+        let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) else { return 0 };
+        holding.last = now;
+        let granted = wanted.min(holding.end - holding.reserved);
+        holding.reserved += granted;
+        granted
+    }
+
+    /// The next `bytes` reserved bytes of a claim are in the file.
+    pub fn wrote(&mut self, id: ClaimId, bytes: u64) {
+        if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
+            let end = holding.written.saturating_add(bytes).min(holding.reserved);
+            self.done.insert(holding.written..end);
+            holding.written = end;
+        }
+    }
+
+    /// Where a claim ends now; 0 for one that was released.
+    #[must_use]
+    pub fn end(&self, id: ClaimId) -> u64 {
+        self.held.iter().find(|holding| holding.id == id).map_or(0, |holding| holding.end)
+    }
+
+    /// A worker is through with a claim, for whatever reason: what it did not write is anybody's again.
+    pub fn release(&mut self, id: ClaimId) {
+        let Some(at) = self.held.iter().position(|holding| holding.id == id) else { return };
+        let holding = self.held.swap_remove(at);
+        self.pace.ended(holding.written - holding.start, holding.answered.map(|then| holding.last.saturating_sub(then)));
+        self.unclaimed.insert(holding.written..holding.end);
+    }
+
+    /// What is in the file.
+    #[must_use]
+    pub fn done(&self) -> &RangeSet {
+        &self.done
+    }
+
+    /// Bytes in the file when it is whole.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Bytes that are not in the file yet.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.length - self.done.total()
+    }
+
+    /// Bytes that nobody has claimed.
+    #[must_use]
+    pub fn unclaimed(&self) -> u64 {
+        self.unclaimed.total()
+    }
+
+    /// From a request to its answer, of late; zero as long as that is unknown.
+    #[must_use]
+    pub fn latency(&self) -> Duration {
+        Duration::from_secs_f64(self.pace.latency())
+    }
+
+    /// Whether every byte is in the file.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.done.covers(&(0..self.length))
+    }
+
+    fn size_of_next(&self, gap: u64) -> u64 {
+        let workers = self.held.len() as u64 + 1;
+        self.options.size(&self.pace, self.unclaimed.total(), workers).clamp(1, gap).max(self.options.crumb(gap))
+    }
+
+    fn hold(&mut self, range: Range<u64>, taken_from: Option<TakeOver>, now: Duration) -> Claim {
+        self.unclaimed.remove(range.clone());
+        let id = ClaimId(self.next);
+        self.next += 1;
+        let Range { start, end } = range;
+        self.held.push(Holding { id, start, written: start, reserved: start, end, since: now, answered: None, last: now });
+        Claim { id, range, taken_from }
+    }
+}

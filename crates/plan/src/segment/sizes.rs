@@ -1,0 +1,102 @@
+//! How large a claim is.
+
+use std::time::Duration;
+
+/// A request costs one latency in which its connection is idle. Segments that take this many latencies keep that cost
+/// near 3 %.
+const LATENCIES: f64 = 32.0;
+
+/// Weight of a new measurement: the last five or so count.
+const WEIGHT: f64 = 0.2;
+
+/// Limits on the sizes of segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentOptions {
+    /// What the first request asks for, in bytes.
+    pub first: u64,
+    /// No smaller claims than this, in bytes, but for the file's last.
+    pub min: u64,
+    /// No larger ones.
+    pub max: u64,
+    /// All of this size instead.
+    pub fixed: Option<u64>,
+    /// Connections that there may be: claims leave enough for all of them.
+    pub connections: usize,
+}
+
+impl Default for SegmentOptions {
+    fn default() -> Self {
+        Self {
+            // Most files are smaller and then need one request; a larger one has begun before the second is asked for.
+            first: 16 << 20,
+            // At 1 MiB the request's head is a thousandth of a percent and its latency is what counts.
+            min: 1 << 20,
+            // What a stalled connection can keep to itself until it is taken over.
+            max: 64 << 20,
+            fixed: None,
+            connections: 16,
+        }
+    }
+}
+
+impl SegmentOptions {
+    /// The size of the next claim: half of an even share of what is unclaimed, within limits.
+    pub(super) fn size(&self, pace: &Pace, unclaimed: u64, workers: u64) -> u64 {
+        if let Some(fixed) = self.fixed {
+            return fixed.max(1);
+        }
+        let half_share = unclaimed / (2 * self.connections.max(1) as u64);
+        let worth_asking = pace.worth_asking().max(self.min).min(self.max);
+        let even_share = unclaimed.div_ceil(workers).max(self.min);
+        half_share.max(worth_asking).min(even_share).min(self.max.max(self.min))
+    }
+
+    /// How much of a gap must be claimed so that no crumb is left: all of it, if it is hardly more than the least.
+    pub(super) fn crumb(&self, gap: u64) -> u64 {
+        if self.fixed.is_none() && gap < self.min.saturating_mul(2) { gap } else { 0 }
+    }
+}
+
+/// How fast this job's connections are and how long its answers take.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pace {
+    /// Seconds from a request to its answer's head.
+    latency: Option<f64>,
+    /// Bytes a second of one connection, once its answer has begun.
+    rate: Option<f64>,
+}
+
+impl Pace {
+    /// An answer's head came after this time.
+    pub(super) fn answered(&mut self, after: Duration) {
+        blend(&mut self.latency, after.as_secs_f64());
+    }
+
+    /// A claim ended: so many bytes in so long.
+    pub(super) fn ended(&mut self, bytes: u64, during: Option<Duration>) {
+        let seconds = during.unwrap_or_default().as_secs_f64();
+        if bytes > 0 && seconds > 0.0 {
+            blend(&mut self.rate, bytes as f64 / seconds);
+        }
+    }
+
+    /// Seconds from a request to its answer's head; 0 as long as that is unknown.
+    pub(super) fn latency(&self) -> f64 {
+        self.latency.unwrap_or(0.0)
+    }
+
+    /// Bytes a second that a connection can be expected to bring.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// Below this size, in bytes, the latency of a request weighs too much.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is meant")]
+    fn worth_asking(&self) -> u64 {
+        (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
+    }
+}
+
+fn blend(average: &mut Option<f64>, new: f64) {
+    *average = Some(average.map_or(new, |old| old + WEIGHT * (new - old)));
+}

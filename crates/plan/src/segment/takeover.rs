@@ -1,0 +1,75 @@
+//! When and how much an idle worker takes of what another still holds.
+
+use std::time::Duration;
+
+use super::sizes::Pace;
+use super::{ClaimId, Holding};
+
+/// A smaller piece, in bytes, is sooner fetched by the one who has it.
+const LEAST: u64 = 256 * 1024;
+
+/// What must be won, in seconds, beyond the latency of asking: a take-over throws away a connection and what is in flight on it.
+const MARGIN: f64 = 0.02;
+
+/// A connection counts as silent after this long without a byte, plus [`SILENT_LATENCIES`]: a second hiccup is common,
+/// and the stall timeout proper is much longer.
+const SILENT: f64 = 1.0;
+
+/// See [`SILENT`].
+const SILENT_LATENCIES: f64 = 4.0;
+
+/// Whose rest a claim is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TakeOver {
+    /// The claim that was cut.
+    pub victim: ClaimId,
+    /// Nothing is left to it but what is being written: its connection can go.
+    pub voided: bool,
+}
+
+/// A take-over that pays.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Cut {
+    /// Whose.
+    pub(super) victim: ClaimId,
+    /// From here to the claim's end.
+    pub(super) from: u64,
+    /// What it wins, in seconds.
+    gain: f64,
+}
+
+/// The take-over that wins most, if any pays.
+pub(super) fn best(held: &[Holding], pace: &Pace, now: Duration) -> Option<Cut> {
+    let cuts = held.iter().filter_map(|holding| cut(holding, pace, now));
+    cuts.max_by(|a, b| a.gain.total_cmp(&b.gain))
+}
+
+fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
+    let left = holding.end - holding.reserved;
+    if left == 0 {
+        return None;
+    }
+    let silence = now.saturating_sub(holding.last).as_secs_f64();
+    if silence > SILENT + SILENT_LATENCIES * pace.latency() {
+        // How long it would stay silent nobody knows: such a cut is always the best.
+        return Some(Cut { victim: holding.id, from: holding.reserved, gain: f64::MAX });
+    }
+    let answered = holding.answered?;
+    let seconds = now.saturating_sub(answered).as_secs_f64();
+    let slow = (holding.reserved - holding.start) as f64 / seconds.max(1e-3);
+    // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
+    let fast = pace.rate().unwrap_or(slow).max(slow);
+    if slow <= 0.0 {
+        return None;
+    }
+    let kept = left as f64 * slow / (slow + fast);
+    let piece = left as f64 - kept;
+    let gain = left as f64 / slow - (kept / slow).max(pace.latency() + piece / fast);
+    let from = holding.end - floor(piece).min(left);
+    (holding.end - from >= LEAST && gain > pace.latency() + MARGIN).then_some(Cut { victim: holding.id, from, gain })
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is meant")]
+fn floor(bytes: f64) -> u64 {
+    bytes as u64
+}

@@ -1,0 +1,233 @@
+//! Which version of a resource an answer is of: entity tags, dates, lengths (RFC 9110 8.8).
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+use http::HeaderValue;
+
+/// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
+const LONGEST: usize = 1024;
+
+/// How much older than the answer a date must be before it tells versions apart (RFC 9110 8.8.2.2).
+const STRONG_AGE: Duration = Duration::from_secs(60);
+
+/// An entity tag (RFC 9110 8.8.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntityTag {
+    /// Whether it only promises equal meaning, not equal bytes.
+    weak: bool,
+    /// What stands between the quotes.
+    opaque: String,
+}
+
+/// What stands in a header is no entity tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an entity tag")]
+pub struct EntityTagError;
+
+impl FromStr for EntityTag {
+    type Err = EntityTagError;
+
+    fn from_str(text: &str) -> Result<Self, EntityTagError> {
+        let text = text.trim();
+        let (weak, quoted) = text.strip_prefix("W/").map_or((false, text), |rest| (true, rest));
+        let opaque = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(EntityTagError)?;
+        let fits = |byte: u8| byte == 0x21 || (0x23..=0x7e).contains(&byte) || byte >= 0x80;
+        if text.len() > LONGEST || !opaque.bytes().all(fits) {
+            return Err(EntityTagError);
+        }
+        Ok(Self { weak, opaque: opaque.to_owned() })
+    }
+}
+
+impl fmt::Display for EntityTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\"{}\"", if self.weak { "W/" } else { "" }, self.opaque)
+    }
+}
+
+impl EntityTag {
+    /// Whether it promises equal bytes.
+    #[must_use]
+    pub fn is_strong(&self) -> bool {
+        !self.weak
+    }
+
+    /// Strong comparison: equal, and both strong.
+    #[must_use]
+    pub fn strong_eq(&self, other: &Self) -> bool {
+        !self.weak && !other.weak && self.opaque == other.opaque
+    }
+
+    /// Weak comparison: equal but for the weakness.
+    #[must_use]
+    pub fn weak_eq(&self, other: &Self) -> bool {
+        self.opaque == other.opaque
+    }
+}
+
+/// What is known about a version of a resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Version {
+    /// Bytes in the whole representation.
+    pub length: Option<u64>,
+    /// Its entity tag.
+    pub etag: Option<EntityTag>,
+    /// Its Last-Modified, letter for letter: comparing what was sent needs no clock and no parser.
+    pub last_modified: Option<String>,
+    /// When the answer was made, by the origin's clock: decides whether the date above is a strong validator.
+    pub date: Option<SystemTime>,
+}
+
+/// How two versions compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sameness {
+    /// Nothing speaks against their being the same, and as much speaks for it as the first one offers.
+    Same,
+    /// Something differs.
+    Different,
+    /// Nothing differs, but the second one does not offer what pinned the first.
+    Unproven,
+}
+
+impl Version {
+    /// What a head says. `length` is of the whole representation, which for a part stands in Content-Range.
+    #[must_use]
+    pub fn from_headers(length: Option<u64>, headers: &HeaderMap) -> Self {
+        let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
+        Self {
+            length,
+            // Tags with bytes beyond ASCII are legal though rare; they are compared as what they are in UTF-8.
+            etag: headers.get(ETAG).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
+            last_modified: text(LAST_MODIFIED).filter(|date| !date.is_empty() && date.len() <= LONGEST),
+            date: text(DATE).and_then(|date| httpdate::parse_http_date(&date).ok()),
+        }
+    }
+
+    /// Whether an answer of `other` may be spliced with bytes of this version (rows A5, A6, A7, A30).
+    ///
+    /// Lengths must agree where both are known. Entity tags decide where both have one: by weak comparison, since a
+    /// weak tag is all that some origins have, and a change of strength alone is a proxy's doing. Only without tags
+    /// does the date decide: servers behind one balancer often disagree about it.
+    #[must_use]
+    pub fn compare(&self, other: &Self) -> Sameness {
+        if matches!((self.length, other.length), (Some(a), Some(b)) if a != b) {
+            return Sameness::Different;
+        }
+        match (&self.etag, &other.etag) {
+            (Some(a), Some(b)) if a.weak_eq(b) => return Sameness::Same,
+            (Some(_), Some(_)) => return Sameness::Different,
+            (Some(_), None) => return Sameness::Unproven,
+            (None, _) => {}
+        }
+        match (&self.last_modified, &other.last_modified) {
+            (Some(a), Some(b)) if a == b => Sameness::Same,
+            (Some(_), Some(_)) => Sameness::Different,
+            (Some(_), None) => Sameness::Unproven,
+            (None, _) => Sameness::Same,
+        }
+    }
+
+    /// Whether [`Version::compare`] finds them the same.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        self.compare(other) == Sameness::Same
+    }
+
+    /// The validator for If-Range: a strong tag, or a date that is a strong validator (RFC 9110 13.1.5). A weak tag is
+    /// never sent there, and a date not beside a tag.
+    #[must_use]
+    pub fn if_range(&self) -> Option<HeaderValue> {
+        match &self.etag {
+            Some(etag) if etag.is_strong() => HeaderValue::from_str(&etag.to_string()).ok(),
+            Some(_) => None,
+            None => {
+                let modified = self.last_modified.as_deref()?;
+                let then = httpdate::parse_http_date(modified).ok()?;
+                let age = self.date?.duration_since(then).ok()?;
+                (age >= STRONG_AGE).then(|| HeaderValue::from_str(modified).ok())?
+            }
+        }
+    }
+
+    /// Whether anything but the length tells this version from another.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
+    }
+
+    fn version(pairs: &[(&'static str, &'static str)]) -> Version {
+        Version::from_headers(Some(10), &headers(pairs))
+    }
+
+    #[test]
+    fn tags_are_read_as_the_rfc_writes_them() {
+        let strong: EntityTag = "\"xyzzy\"".parse().unwrap();
+        let weak: EntityTag = "W/\"xyzzy\"".parse().unwrap();
+        assert!(strong.strong_eq(&strong) && !strong.strong_eq(&weak) && !weak.strong_eq(&weak));
+        assert!(strong.weak_eq(&weak));
+        assert_eq!(weak.to_string(), "W/\"xyzzy\"");
+        for junk in ["", "xyzzy", "\"", "w/\"a\"", "\"a\"b\"", "\"a b\"", "\"a\nb\""] {
+            assert!(junk.parse::<EntityTag>().is_err(), "{junk:?}");
+        }
+    }
+
+    #[test]
+    fn a5_another_tag_is_another_version_even_with_the_same_date() {
+        let date = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert!(!version(&[("etag", "\"1\""), date]).same(&version(&[("etag", "\"2\""), date])));
+        assert!(version(&[("etag", "\"1\""), date]).same(&version(&[("etag", "\"1\"")])));
+    }
+
+    #[test]
+    fn a6_weak_tags_are_compared_and_never_sent_as_if_range() {
+        let weak = version(&[("etag", "W/\"1\"")]);
+        assert!(weak.same(&version(&[("etag", "W/\"1\"")])));
+        assert!(!weak.same(&version(&[("etag", "W/\"2\"")])));
+        assert_eq!(weak.if_range(), None);
+        let dated = version(&[("etag", "W/\"1\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"), ("date", "Sun, 06 Nov 1994 10:49:37 GMT")]);
+        assert_eq!(dated.if_range(), None);
+    }
+
+    #[test]
+    fn a6_a_date_is_sent_as_if_range_only_when_it_is_a_strong_validator() {
+        let modified = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(version(&[modified]).if_range(), None);
+        assert_eq!(version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:36 GMT")]).if_range(), None);
+        assert!(version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:37 GMT")]).if_range().is_some());
+    }
+
+    #[test]
+    fn a7_without_validators_the_length_rules() {
+        assert!(!version(&[]).is_pinned());
+        assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
+        assert!(!version(&[]).same(&Version { length: Some(11), ..Version::default() }));
+    }
+
+    #[test]
+    fn a_missing_validator_proves_nothing() {
+        assert_eq!(version(&[("etag", "\"1\"")]).compare(&version(&[])), Sameness::Unproven);
+        assert_eq!(version(&[("last-modified", "x")]).compare(&version(&[])), Sameness::Unproven);
+    }
+
+    proptest! {
+        #[test]
+        fn tags_never_panic_and_print_as_they_were_read(text: String) {
+            if let Ok(tag) = text.parse::<EntityTag>() {
+                prop_assert_eq!(tag.to_string(), text.trim());
+            }
+        }
+    }
+}

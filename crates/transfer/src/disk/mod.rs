@@ -1,0 +1,19 @@
+//! This machine's side of a download: where bytes lie until the file is whole.
+//!
+//! [`Storage`] is the least that the engine needs of a partial file; [`PartFile`] is the real one, tests have doubles
+//! that are slow, that fail and that lose what was not synced. [`Target`] knows the names: the final one, the
+//! temporary one beside it, the journal's. Nothing here knows about HTTP or about segments.
+
+mod offload;
+mod part;
+mod stamp;
+mod storage;
+mod stream;
+mod target;
+
+pub use offload::blocking;
+pub use part::PartFile;
+pub use storage::Storage;
+pub(crate) use stamp::{Remembered, remembered, stamp};
+pub(crate) use stream::{StreamSink, is_stream};
+pub use target::Target;

@@ -1,0 +1,54 @@
+//! Outputs that take bytes in order and can never be taken back: standard output, a FIFO, a device.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+
+use super::blocking;
+
+/// An output written front to back.
+#[derive(Debug)]
+pub(crate) enum StreamSink {
+    /// Standard output.
+    Stdout,
+    /// A FIFO, a device, anything that is not a regular file.
+    File(File),
+}
+
+impl StreamSink {
+    /// Opens a FIFO or device for writing. Blocks until a FIFO has a reader, as every Unix tool does.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        blocking(|| File::options().write(true).open(path)).map(Self::File)
+    }
+
+    /// Writes all of it without stalling the reactor; the reader's pace is the sockets' pace.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] when the reader is gone; else what the system says.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        blocking(|| match self {
+            Self::Stdout => io::stdout().write_all(bytes),
+            Self::File(file) => file.write_all(bytes),
+        })
+    }
+
+    /// Hands on what is buffered.
+    ///
+    /// # Errors
+    /// As [`StreamSink::write`].
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        blocking(|| match self {
+            Self::Stdout => io::stdout().flush(),
+            Self::File(file) => file.flush(),
+        })
+    }
+}
+
+/// Whether a path names something that is no regular file and no directory: it is written as it is (row B4).
+pub(crate) fn is_stream(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}

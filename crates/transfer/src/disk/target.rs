@@ -1,0 +1,176 @@
+//! The names of a download and the step from the temporary to the final one.
+//!
+//! `NAME` is only ever a whole file. Beside it, while a download runs or waits to be resumed, lie `NAME.haul-part`
+//! (the bytes) and `NAME.haul-journal` (which of them are on disk). All three are in one directory, so that the last
+//! step is a rename within one file system: atomic, and without copying.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a file system takes as one name, in bytes (`NAME_MAX` on Linux, macOS and Windows alike).
+const NAME_MAX: usize = 255;
+
+/// The names that one download uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The name the user asked for.
+    path: PathBuf,
+}
+
+impl Target {
+    /// Names for a download that shall end at `path`.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The final name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The temporary name of the bytes.
+    #[must_use]
+    pub fn part(&self) -> PathBuf {
+        self.beside(".haul-part")
+    }
+
+    /// The journal's name.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.beside(".haul-journal")
+    }
+
+    /// Where bytes go that turned out not to be the file meant: a name that says so (row B9).
+    #[must_use]
+    pub fn aside(&self) -> PathBuf {
+        self.beside(".haul-bad-checksum")
+    }
+
+    /// The directory that holds all of them.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    /// Gives the partial file its final name and makes the name itself survive a power cut.
+    ///
+    /// With `replace` false a file that appeared meanwhile is kept, atomically where the system can.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else what the system says.
+    pub fn publish(&self, replace: bool) -> io::Result<()> {
+        let part = self.part();
+        if replace {
+            std::fs::rename(&part, &self.path)?;
+        } else {
+            rename_new(&part, &self.path)?;
+        }
+        self.sync_directory()
+    }
+
+    /// Makes renames and removals in the directory durable. File systems that cannot sync a directory order these
+    /// themselves, so their refusal is no error.
+    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+        if cfg!(unix) {
+            match File::open(self.directory())?.sync_all() {
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// `NAME` with an ending; where that is too long for a name, a digest of `NAME` stands for it.
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = self.path.file_name().map_or_else(OsString::new, OsString::from);
+        if name.len() + ending.len() > NAME_MAX {
+            let digest = blake3::hash(name.as_encoded_bytes()).to_hex();
+            name = OsString::from(&digest[..32]);
+        }
+        name.push(ending);
+        self.path.with_file_name(name)
+    }
+}
+
+/// Renames unless the new name is taken, in one step of the kernel's.
+#[cfg(target_os = "linux")]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some network file systems have no such rename.
+        Err(Errno::INVAL | Errno::NOSYS) => link_new(from, to),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    link_new(from, to)
+}
+
+/// A hard link fails when the name is taken; where links are unknown, a check and a rename must do.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match std::fs::hard_link(from, to) {
+        Ok(()) => std::fs::remove_file(from),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(e),
+        Err(_) if to.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => std::fs::rename(from, to),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lie_beside_the_final_one() {
+        let target = Target::new("some/dir/file.iso".into());
+        assert_eq!(target.part(), Path::new("some/dir/file.iso.haul-part"));
+        assert_eq!(target.journal(), Path::new("some/dir/file.iso.haul-journal"));
+        assert_eq!(target.directory(), Path::new("some/dir"));
+        assert_eq!(Target::new("bare".into()).directory(), Path::new("."));
+    }
+
+    #[test]
+    fn a_name_of_full_length_still_has_room_for_its_companions() {
+        let target = Target::new(PathBuf::from("d").join("n".repeat(255)));
+        for path in [target.part(), target.journal(), target.aside()] {
+            assert!(path.file_name().unwrap().len() <= NAME_MAX);
+        }
+        assert_ne!(target.part(), Target::new(PathBuf::from("d").join("m".repeat(255))).part());
+    }
+
+    #[test]
+    fn publishing_keeps_a_file_that_appeared_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = Target::new(dir.path().join("f"));
+        std::fs::write(target.part(), "new").unwrap();
+        std::fs::write(target.path(), "theirs").unwrap();
+        let kind = target.publish(false).unwrap_err().kind();
+        assert_eq!(kind, io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(target.path()).unwrap(), b"theirs");
+        target.publish(true).unwrap();
+        assert_eq!(std::fs::read(target.path()).unwrap(), b"new");
+        assert!(!target.part().exists());
+    }
+
+    #[test]
+    fn the_plain_fallback_keeps_it_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("a"), dir.path().join("b"));
+        std::fs::write(&from, "new").unwrap();
+        std::fs::write(&to, "theirs").unwrap();
+        assert_eq!(link_new(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        std::fs::remove_file(&to).unwrap();
+        link_new(&from, &to).unwrap();
+        assert!(!from.exists() && std::fs::read(&to).unwrap() == b"new");
+    }
+}

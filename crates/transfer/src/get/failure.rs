@@ -1,0 +1,108 @@
+//! What can go wrong with one request, before the course has said what that means for the job.
+
+use std::io;
+use std::ops::Range;
+
+use haul_plan::{Refusal, Trouble, Verdict};
+use http::StatusCode;
+use url::Url;
+
+use crate::error::GetError;
+
+/// Why a request brought no more bytes.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The transport failed; `answered` when a usable answer had begun.
+    Transport {
+        /// What it said.
+        error: Box<haul_net::Error>,
+        /// Whether the answer had begun.
+        answered: bool,
+    },
+    /// A status that ends or delays the job.
+    Status {
+        /// The answer.
+        status: StatusCode,
+        /// What the course is told.
+        trouble: Trouble,
+    },
+    /// 401 or 407 although every credential was offered.
+    Unauthorized {
+        /// Which of the two.
+        status: StatusCode,
+        /// For whom credentials are wanted.
+        realm: Option<String>,
+    },
+    /// An answer of which no byte may be used.
+    Unusable {
+        /// What the course is told.
+        trouble: Trouble,
+        /// Why, in words.
+        why: String,
+    },
+    /// Another version of the resource.
+    Changed,
+    /// The disk said no.
+    Local(io::Error),
+}
+
+impl Failure {
+    /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
+    pub(super) fn from_verdict(verdict: Verdict, status: StatusCode) -> Self {
+        let unusable = |trouble, why: &str| Self::Unusable { trouble, why: why.to_owned() };
+        match verdict {
+            Verdict::Changed { .. } => Self::Changed,
+            Verdict::DropIfRange => unusable(Trouble::IfRangeMisread, "If-Range is misread"),
+            Verdict::RangeIgnored => unusable(Trouble::RangeIgnored, "a request for a part was answered with everything"),
+            Verdict::PastEnd { .. } => unusable(Trouble::PastEnd, "a range inside the file is said to be past its end"),
+            Verdict::Busy { retry_after, .. } => Self::Status { status, trouble: Trouble::Busy { retry_after } },
+            Verdict::Denied { .. } => Self::Status { status, trouble: Trouble::Denied { status: status.as_u16() } },
+            Verdict::Unauthorized { realm, .. } => Self::Unauthorized { status, realm },
+            Verdict::Refuse { why } => Self::refused(&why),
+            // What is left would bring bytes, but not to a request like this one.
+            _ => unusable(Trouble::Refused, "the answer does not fit the request"),
+        }
+    }
+
+    fn refused(why: &Refusal) -> Self {
+        Self::Unusable { trouble: Trouble::Refused, why: why.to_string() }
+    }
+
+    /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed.
+    pub(super) fn trouble(&self) -> Option<Trouble> {
+        Some(match self {
+            Self::Transport { error, answered } => {
+                Trouble::Transport { transient: error.is_transient(), answered: *answered }
+            }
+            Self::Status { trouble, .. } | Self::Unusable { trouble, .. } => *trouble,
+            Self::Unauthorized { .. } => Trouble::Unauthorized,
+            Self::Changed => Trouble::Changed,
+            Self::Local(_) => return None,
+        })
+    }
+
+    /// The error that the job ends with, if it ends with this.
+    pub(super) fn into_error(self, url: &Url, range: Option<Range<u64>>, path: &std::path::Path) -> GetError {
+        let url = Box::new(haul_net::without_credentials(url));
+        match self {
+            Self::Transport { error, .. } => GetError::Transport { url, range, source: error },
+            Self::Status { status, .. } => GetError::Status { url, status },
+            Self::Unauthorized { status, realm } => GetError::Unauthorized { url, status, realm },
+            Self::Unusable { why, .. } => GetError::Refused { url, why },
+            Self::Changed => GetError::Changed { url },
+            Self::Local(source) => GetError::Local { action: "write", path: path.to_owned(), source },
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Transport { error, .. } => write!(f, "{error}"),
+            Self::Status { status, .. } | Self::Unauthorized { status, .. } => write!(f, "answered {status}"),
+            Self::Unusable { why, .. } => f.write_str(why),
+            Self::Changed => f.write_str("the resource changed"),
+            Self::Local(error) => write!(f, "{error}"),
+        }
+    }
+}

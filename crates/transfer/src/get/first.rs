@@ -1,0 +1,166 @@
+//! The first request of a download: a ranged GET that already carries data.
+//!
+//! It learns the length, the version and whether ranges work, and costs no round trip of its own. Whatever goes wrong
+//! before a usable answer came is decided here by the course, with the one connection that there is.
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use haul_net::{Answer, Fetch};
+use haul_plan::{Action, Asked, ContentCoding, Standing, Verdict, Version, judge};
+use http::HeaderMap;
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
+
+use super::failure::Failure;
+use super::job::Run;
+use crate::disk::Remembered;
+use crate::error::GetError;
+
+/// A first answer that a road can begin with.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// The answer; its body is not read yet.
+    pub(super) answer: Answer,
+    /// What it brings.
+    pub(super) brings: Brings,
+}
+
+/// What a first answer brings.
+#[derive(Debug)]
+pub(super) enum Brings {
+    /// A part: ranges work.
+    Part {
+        /// Which bytes.
+        range: Range<u64>,
+        /// Of how many.
+        total: u64,
+        /// Of which version.
+        version: Version,
+    },
+    /// Everything, over this one connection.
+    Whole {
+        /// How much, if that is said.
+        length: Option<u64>,
+        /// Of which version.
+        version: Version,
+        /// A coding that was applied unasked.
+        encoding: Option<ContentCoding>,
+    },
+    /// The resource has no bytes.
+    Empty(Version),
+    /// The file that is there is the newest.
+    NotModified,
+    /// What an earlier run left is of another version, or longer than the resource.
+    OtherVersion,
+}
+
+/// What the first request asks for.
+#[derive(Debug, Default)]
+pub(super) struct Question<'a> {
+    /// Bytes; `None` asks for everything without a Range.
+    pub(super) range: Option<Range<u64>>,
+    /// The version that an earlier run left bytes of.
+    pub(super) pinned: Option<&'a Version>,
+    /// The file that may be new enough (`--update`).
+    pub(super) have: Option<Remembered>,
+}
+
+impl Run<'_> {
+    /// Asks until a usable answer came or the course gives up.
+    pub(super) async fn begin(&mut self, mut question: Question<'_>) -> Result<Begun, GetError> {
+        loop {
+            if self.one_stream {
+                question.range = None;
+            }
+            let failure = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: question.pinned.is_some() }),
+                asked = self.ask_first(&question) => match asked {
+                    Ok(begun) => return Ok(begun),
+                    Err(failure) => failure,
+                },
+            };
+            let resumable = question.pinned.is_some();
+            self.heal(failure, question.range.clone(), resumable).await?;
+        }
+    }
+
+    async fn ask_first(&self, question: &Question<'_>) -> Result<Begun, Failure> {
+        let headers = self.conditions(question);
+        let asked = Asked {
+            range: question.range.clone(),
+            pinned: question.pinned,
+            if_range_sent: headers.contains_key(IF_RANGE),
+            conditional: question.have.is_some(),
+        };
+        let fetch = Fetch { url: &self.url, given: &self.job.url, range: question.range.clone(), headers, fresh: self.fresh };
+        let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
+        let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
+        let brings = match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
+            Verdict::Part { range, total, version } => Brings::Part { range, total, version },
+            Verdict::Whole { length, version, encoding } => Brings::Whole { length, version, encoding },
+            Verdict::Empty { version } => Brings::Empty(version),
+            Verdict::NotModified => Brings::NotModified,
+            Verdict::Changed { .. } | Verdict::PastEnd { .. } if question.pinned.is_some() => Brings::OtherVersion,
+            verdict => {
+                let failure = Failure::from_verdict(verdict, answer.status);
+                answer.discard().await;
+                return Err(failure);
+            }
+        };
+        Ok(Begun { answer, brings })
+    }
+
+    /// The conditional header fields of the first request.
+    fn conditions(&self, question: &Question<'_>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let if_range = question.pinned.filter(|_| self.if_range && question.range.is_some());
+        if let Some(value) = if_range.and_then(Version::if_range) {
+            headers.insert(IF_RANGE, value);
+        }
+        if let Some(have) = &question.have {
+            if let Some(etag) = have.etag.as_deref().and_then(|etag| etag.parse().ok()) {
+                headers.insert(IF_NONE_MATCH, etag);
+            }
+            if let Ok(date) = httpdate::fmt_http_date(have.modified).parse() {
+                headers.insert(IF_MODIFIED_SINCE, date);
+            }
+        }
+        headers
+    }
+
+    /// Carries out what the course says about a failure of the only connection; an error when it says to give up.
+    pub(super) async fn heal(
+        &mut self,
+        failure: Failure,
+        range: Option<Range<u64>>,
+        resumable: bool,
+    ) -> Result<Healed, GetError> {
+        self.fresh = true;
+        let redirected = self.url != self.job.url;
+        let standing = Standing { flowing: 0, redirected, jitter: rand::random() };
+        let action = failure.trouble().map_or(Action::GiveUp, |t| self.course.on_trouble(t, standing));
+        tracing::debug!(?action, "{failure}");
+        match action {
+            Action::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
+            Action::Retry(wait) | Action::Fewer(wait) => self.wait(wait, &failure, resumable).await?,
+            Action::ResolveAgain(wait) => {
+                self.url = self.job.url.clone();
+                self.wait(wait, &failure, resumable).await?;
+            }
+            Action::WithoutIfRange => self.if_range = false,
+            Action::OneStream => self.one_stream = true,
+            Action::StartOver => return Ok(Healed::StartOver),
+        }
+        Ok(Healed::Again)
+    }
+}
+
+/// What follows a failure that did not end the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Healed {
+    /// Ask again.
+    Again,
+    /// Discard what came: the resource changed.
+    StartOver,
+}

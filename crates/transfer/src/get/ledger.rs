@@ -1,0 +1,88 @@
+//! What has been written but not yet journalled.
+//!
+//! Workers add a piece for each write, with its CRC; a checkpoint takes all of them, and only after a sync are they
+//! claimed on disk. Adding is a push, since it happens under the lock that all workers share; sorting and joining is
+//! left to the checkpoint's thread.
+
+use crate::checksum::combine;
+use crate::journal::Span;
+
+/// Pieces written since the last checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// In the order of the writes.
+    pieces: Vec<Span>,
+    /// Bytes in them.
+    bytes: u64,
+}
+
+impl Ledger {
+    /// Adds a piece that is in the file.
+    pub(super) fn add(&mut self, piece: Span) {
+        self.bytes += piece.end - piece.start;
+        self.pieces.push(piece);
+    }
+
+    /// Bytes that a kill would cost now.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Hands over the pieces and begins anew.
+    pub(super) fn take(&mut self) -> Vec<Span> {
+        self.bytes = 0;
+        std::mem::take(&mut self.pieces)
+    }
+}
+
+/// Joins pieces that touch, so that a record in the journal is a stretch and not a write.
+pub(super) fn joined(mut pieces: Vec<Span>) -> Vec<Span> {
+    pieces.sort_unstable_by_key(|piece| piece.start);
+    let mut spans: Vec<Span> = Vec::new();
+    for piece in pieces {
+        match spans.last_mut() {
+            Some(last) if last.end == piece.start => {
+                last.crc = combine(last.crc, piece.crc, piece.end - piece.start);
+                last.end = piece.end;
+            }
+            _ => spans.push(piece),
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::crc32c;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Cut anywhere and shuffled, the pieces of a text join to the stretches that were written, CRC and all.
+        #[test]
+        fn pieces_in_any_order_join_to_stretches(text in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
+            let mut ledger = Ledger::default();
+            let mut cuts: Vec<usize> = (0..=text.len()).filter(|i| (seed >> (i % 61)) & 1 == 1).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            cuts.dedup();
+            let mut ranges: Vec<(usize, usize)> = cuts.windows(2).map(|w| (w[0], w[1])).collect();
+            let by = usize::try_from(seed % 7).unwrap() % ranges.len();
+            ranges.rotate_left(by);
+            for (start, end) in ranges {
+                ledger.add(Span { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
+            }
+            prop_assert_eq!(ledger.bytes(), text.len() as u64);
+            let whole = Span { start: 0, end: text.len() as u64, crc: crc32c(&text) };
+            prop_assert_eq!(joined(ledger.take()), vec![whole]);
+            prop_assert_eq!(ledger.bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn stretches_with_a_gap_between_stay_apart() {
+        let a = Span { start: 0, end: 1, crc: 7 };
+        let b = Span { start: 2, end: 3, crc: 8 };
+        assert_eq!(joined(vec![b.clone(), a.clone()]), vec![a, b]);
+    }
+}

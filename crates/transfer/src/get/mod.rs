@@ -1,0 +1,86 @@
+//! Downloads: from a URL to a whole file.
+//!
+//! [`Engine::get`] does one job; several may run at once and share connections and the per-host limit. Inside,
+//! [`job`] puts the steps in order, [`first`] makes the first request, [`segmented`] and [`worker`] are the road of many
+//! connections, [`sequential`] that of one, [`finish`] gives the file its name. None of them decides: `plan` does.
+
+mod checkpoint;
+mod failure;
+mod finish;
+mod first;
+mod hosts;
+mod job;
+mod ledger;
+mod partial;
+mod pipe;
+mod place;
+mod roads;
+mod segmented;
+mod sequential;
+mod shared;
+mod steps;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_net::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::GetError;
+use crate::event::{Event, EventSender};
+use crate::options::{GetOptions, Job, Outcome};
+use hosts::Hosts;
+use job::Run;
+
+/// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Does jobs. Cloning is cheap; clones share connections and limits.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+/// What all jobs share.
+#[derive(Debug)]
+struct Inner {
+    /// Makes requests.
+    client: Client,
+    /// The settings.
+    options: GetOptions,
+    /// Where events go.
+    events: EventSender,
+    /// The per-host limits.
+    hosts: Hosts,
+}
+
+impl Engine {
+    /// An engine whose jobs tell `events` what happens; its reader must read on until the channel closes.
+    #[must_use]
+    pub fn new(client: Client, options: GetOptions, events: EventSender) -> Self {
+        let hosts = Hosts::new(options.connections.most());
+        Self { inner: Arc::new(Inner { client, options, events, hosts }) }
+    }
+
+    /// Does one job. When `stop` is cancelled it ends soon with [`GetError::Interrupted`], its state kept.
+    ///
+    /// Dropped instead, it leaves what the last checkpoint claimed: as a kill would.
+    ///
+    /// # Errors
+    /// See [`GetError`]; the final name is untouched by every one of them.
+    pub async fn get(&self, job: Job, stop: CancellationToken) -> Result<Outcome, GetError> {
+        let inner = &*self.inner;
+        let url = haul_net::without_credentials(&job.url);
+        // Nobody listening is no reason to stop, here and below.
+        let _ = inner.events.send(Event::Started { job: job.id, url }).await;
+        // On the heap: the states of all steps together are larger than a caller wants in its own future.
+        let result = Box::pin(Run::new(inner, &job, stop).run()).await;
+        let event = match &result {
+            Ok(outcome) => Event::Finished { job: job.id, bytes: outcome.bytes, elapsed: outcome.elapsed },
+            Err(error) => Event::Failed { job: job.id, error: error.to_string() },
+        };
+        let _ = inner.events.send(event).await;
+        result
+    }
+}

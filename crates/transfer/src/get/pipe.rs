@@ -1,0 +1,160 @@
+//! Where a sequential body goes: perhaps a decoder, perhaps digests, then a file or a stream.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
+use haul_plan::ContentCoding;
+
+use crate::checksum::{Digested, Hashers};
+use crate::disk::{Storage, StreamSink, blocking};
+
+/// Where bytes end.
+#[derive(Debug)]
+pub(super) enum Ends {
+    /// In a file, which can be begun again.
+    File(Arc<dyn Storage>),
+    /// In a stream, which cannot.
+    Stream(StreamSink),
+}
+
+/// A body's way to its end.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    /// What undoes the coding, if any.
+    stage: Stage,
+    /// Bytes taken from bodies.
+    taken: u64,
+}
+
+/// The decoder's place. Decoders write through as they go, so a small body that swells to gigabytes swells on the disk and
+/// not in memory.
+#[derive(Debug)]
+enum Stage {
+    Plain(Tap),
+    Gzip(Box<MultiGzDecoder<Tap>>),
+    Deflate(Box<ZlibDecoder<Tap>>),
+}
+
+/// Counts and hashes what reaches the end.
+#[derive(Debug)]
+struct Tap {
+    end: Ends,
+    hashers: Hashers,
+    written: u64,
+}
+
+impl Write for Tap {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.end {
+            Ends::File(storage) => storage.write_at(self.written, &[Bytes::copy_from_slice(bytes)])?,
+            Ends::Stream(sink) => sink.write(bytes)?,
+        }
+        self.hashers.update(bytes);
+        self.written += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.end {
+            Ends::File(_) => Ok(()),
+            Ends::Stream(sink) => sink.flush(),
+        }
+    }
+}
+
+impl Pipe {
+    /// A pipe that undoes `coding`, if one is named.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] for a coding that is not known.
+    pub(super) fn new(end: Ends, coding: Option<&ContentCoding>, hashers: Hashers) -> io::Result<Self> {
+        let tap = Tap { end, hashers, written: 0 };
+        let stage = match coding {
+            None => Stage::Plain(tap),
+            Some(ContentCoding::Gzip) => Stage::Gzip(Box::new(MultiGzDecoder::new(tap))),
+            Some(ContentCoding::Deflate) => Stage::Deflate(Box::new(ZlibDecoder::new(tap))),
+            Some(other) => return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{other} is not known here"))),
+        };
+        Ok(Self { stage, taken: 0 })
+    }
+
+    /// Bytes taken from bodies so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes that reached the end so far.
+    pub(super) fn written(&self) -> u64 {
+        self.tap().written
+    }
+
+    /// Takes the next bytes of a body, without stalling the reactor.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] or `InvalidInput` when they are not what the coding says; else what the system says.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        blocking(|| match &mut self.stage {
+            Stage::Plain(tap) => tap.write_all(bytes),
+            Stage::Gzip(decoder) => decoder.write_all(bytes).map_err(invalid),
+            Stage::Deflate(decoder) => decoder.write_all(bytes).map_err(invalid),
+        })?;
+        self.taken += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Hands on what a decoder or a stream holds back.
+    ///
+    /// # Errors
+    /// As [`Pipe::take`]; a coding that ends in the middle is [`io::ErrorKind::InvalidData`].
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        blocking(|| match &mut self.stage {
+            Stage::Plain(tap) => tap.flush(),
+            Stage::Gzip(decoder) => decoder.try_finish().map_err(invalid).and_then(|()| decoder.get_mut().flush()),
+            Stage::Deflate(decoder) => decoder.try_finish().map_err(invalid).and_then(|()| decoder.get_mut().flush()),
+        })
+    }
+
+    /// Goes back to the beginning; false where the end cannot.
+    pub(super) fn rewind(&mut self) -> bool {
+        if self.written() == 0 && self.taken == 0 {
+            return true;
+        }
+        // A decoder holds state that cannot be wound back; such a body is begun again by the job's own steps.
+        let Stage::Plain(tap) = &mut self.stage else { return false };
+        let Ends::File(storage) = &tap.end else { return false };
+        if blocking(|| storage.set_len(0)).is_err() {
+            return false;
+        }
+        tap.written = 0;
+        self.taken = 0;
+        true
+    }
+
+    /// The digests of what reached the end.
+    pub(super) fn finish(self) -> Vec<Digested> {
+        let tap = match self.stage {
+            Stage::Plain(tap) => Some(tap),
+            Stage::Gzip(decoder) => decoder.finish().ok(),
+            Stage::Deflate(decoder) => decoder.finish().ok(),
+        };
+        tap.map_or_else(Vec::new, |tap| tap.hashers.finish())
+    }
+
+    fn tap(&self) -> &Tap {
+        match &self.stage {
+            Stage::Plain(tap) => tap,
+            Stage::Gzip(decoder) => decoder.get_ref(),
+            Stage::Deflate(decoder) => decoder.get_ref(),
+        }
+    }
+}
+
+/// The decoders say `InvalidInput` for what a peer sent; here that is bad data, not a bad call.
+fn invalid(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => io::Error::new(io::ErrorKind::InvalidData, error),
+        _ => error,
+    }
+}

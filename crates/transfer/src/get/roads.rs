@@ -1,0 +1,207 @@
+//! The two roads that end in a file, from the first answer to the final name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_plan::{ConnectionControl, ControlOptions, RangeSet, SegmentOptions, SegmentPlan};
+use tokio::time::Instant;
+
+use super::checkpoint::Checkpointer;
+use super::finish::{publish, set_aside};
+use super::job::{Landing, Run};
+use super::partial::Partial;
+use super::segmented::{Coordinator, Ended, First, Floor};
+use super::shared::{Shared, Start};
+use crate::checksum::{Digested, Follower, Hashers};
+use crate::disk::{Storage, blocking};
+use crate::error::GetError;
+use crate::event::Event;
+use crate::journal::Header;
+use crate::options::{Connections, Existing, Outcome};
+
+/// How often the control looks at the rate at most: long enough for a rate, short enough to ramp up within a blink.
+const WINDOW: Duration = Duration::from_millis(50);
+
+impl Run<'_> {
+    /// The road of several connections. `None` when the steps must begin again, with the partial file in `held`.
+    pub(super) async fn segmented(
+        &mut self,
+        mut landing: Landing,
+        total: u64,
+        first: First,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Outcome>, GetError> {
+        if !landing.version.is_pinned() {
+            self.warn("the origin gives neither ETag nor Last-Modified: a change of equal length would not be noticed".into())
+                .await;
+        }
+        self.reserve_room(&landing, total)?;
+        let follower = follower(&landing);
+        let mut coordinator = self.coordinator(&mut landing, total, follower);
+        let ended = coordinator.run(first).await;
+        let Coordinator { shared, follower, control, mut checkpoints, .. } = coordinator;
+        self.tally.connections = self.tally.connections.max(control.settled());
+        self.tally.fetched += shared.fetched();
+        self.tally.segments += shared.segments();
+        self.url = shared.url();
+        match ended? {
+            Ended::Whole => {
+                let done = self.complete(landing, follower, total).await;
+                if done.is_err() {
+                    let pieces = shared.table().ledger.take();
+                    // The error that is told already is the one that matters.
+                    let _ = checkpoints.close(pieces).await;
+                }
+                done.map(Some)
+            }
+            ended => self.begin_again(landing.partial, ended == Ended::OneStream, held).await.map(|()| None),
+        }
+    }
+
+    /// What came is of no use: discards it and tells why.
+    pub(super) async fn begin_again(
+        &mut self,
+        mut partial: Partial,
+        one_stream: bool,
+        held: &mut Option<Partial>,
+    ) -> Result<(), GetError> {
+        self.one_stream |= one_stream;
+        let why = if one_stream {
+            "this origin's answers to range requests cannot be trusted: fetching over one connection"
+        } else {
+            "the resource changed at the origin: starting again on the new version"
+        };
+        self.warn(why.into()).await;
+        self.url = self.job.url.clone();
+        self.tally.resumed = 0;
+        partial.clear()?;
+        *held = Some(partial);
+        Ok(())
+    }
+
+    fn coordinator(&mut self, landing: &mut Landing, total: u64, follower: Option<Follower>) -> Coordinator<'_> {
+        let (done, journal) = match &mut landing.partial.resumed {
+            Some(resumed) => (resumed.done.clone(), resumed.journal()),
+            None => (RangeSet::new(), None),
+        };
+        self.tally.resumed = done.total();
+        let start = Start {
+            pinned: landing.version.clone(),
+            epoch: Instant::now(),
+            first_url: self.job.url.clone(),
+            url: self.url.clone(),
+            plan: SegmentPlan::new(total, &done, self.segment_options()),
+            if_range: self.if_range,
+        };
+        let storage = landing.partial.storage();
+        let header = Header::new(&self.job.url, total, &landing.version);
+        let options = &self.engine.options;
+        let journal_plan = options.resume.then(|| (landing.partial.target.journal(), header));
+        Coordinator {
+            job: self.job.id,
+            shared: Arc::new(Shared::new(self.engine.client.clone(), Arc::clone(&storage), start)),
+            control: ConnectionControl::new(control_options(options.connections)),
+            checkpoints: Checkpointer::new(storage, journal_plan, options.checkpoint).with_journal(journal),
+            course: &mut self.course,
+            follower,
+            host: Arc::clone(&landing.host),
+            events: self.engine.events.clone(),
+            stop: self.stop.clone(),
+            path: self.path.clone(),
+            resumable: options.resume,
+            floor: Floor::default(),
+        }
+    }
+
+    /// Sizes of segments, from the settings.
+    pub(super) fn segment_options(&self) -> SegmentOptions {
+        let options = &self.engine.options;
+        let defaults = SegmentOptions::default();
+        SegmentOptions {
+            min: options.min_segment,
+            first: options.segment.unwrap_or_else(|| defaults.first.max(options.min_segment)),
+            max: defaults.max.max(options.min_segment),
+            fixed: options.segment,
+            connections: options.connections.most(),
+        }
+    }
+
+    /// Makes the file its full length, after a look whether the disk has room: better now than after an hour.
+    fn reserve_room(&self, landing: &Landing, total: u64) -> Result<(), GetError> {
+        let partial = &landing.partial;
+        let have = partial.resumed.as_ref().map_or(0, |resumed| resumed.done.total());
+        let needed = total - have;
+        if let Some(free) = blocking(|| free_space(partial.target.directory())).filter(|free| *free < needed) {
+            return Err(GetError::NoSpace { path: self.path.clone(), needed, free });
+        }
+        let local = |source| GetError::Local { action: "extend", path: self.path.clone(), source };
+        blocking(|| partial.file.set_len(total)).map_err(local)
+    }
+
+    /// The last steps with a file whose every byte is in place.
+    pub(super) async fn complete(
+        &mut self,
+        landing: Landing,
+        follower: Option<Follower>,
+        length: u64,
+    ) -> Result<Outcome, GetError> {
+        let Landing { partial, version, wanted, .. } = landing;
+        let found = self.digests(&partial, &wanted, follower, length).await?;
+        if let Err(error) = wanted.check(&self.url, &found) {
+            return Err(set_aside(&partial, error));
+        }
+        let replace = self.engine.options.existing != Existing::Keep;
+        let path = publish(&partial, &version, replace)?;
+        Ok(Outcome {
+            path: Some(path),
+            etag: version.etag.as_ref().map(ToString::to_string),
+            checksums: wanted.report(&found),
+            ..self.outcome(length)
+        })
+    }
+
+    /// Waits for the follower, or reads the file now if none ran beside the download.
+    async fn digests(
+        &self,
+        partial: &Partial,
+        wanted: &super::finish::Wanted,
+        follower: Option<Follower>,
+        length: u64,
+    ) -> Result<Vec<Digested>, GetError> {
+        let hashers = Hashers::new(wanted.algorithms());
+        if hashers.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.tell(Event::Verifying { job: self.job.id }).await;
+        let follower = follower.unwrap_or_else(|| Follower::start(partial.storage(), hashers));
+        let digests = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: true }),
+            digests = follower.finish(length) => digests,
+        };
+        digests.map_err(|source| GetError::Local { action: "read", path: partial.target.part(), source })
+    }
+}
+
+/// A follower for a file, if any digest is wanted.
+pub(super) fn follower(landing: &Landing) -> Option<Follower> {
+    let hashers = Hashers::new(landing.wanted.algorithms());
+    (!hashers.is_empty()).then(|| Follower::start(landing.partial.storage(), hashers))
+}
+
+fn control_options(connections: Connections) -> ControlOptions {
+    let fixed = matches!(connections, Connections::Fixed(_));
+    ControlOptions { max: connections.most(), fixed, window: WINDOW }
+}
+
+/// Bytes that this user may still write beneath a directory, if the system tells.
+#[cfg(unix)]
+fn free_space(directory: &std::path::Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(directory).ok()?;
+    stat.f_bavail.checked_mul(stat.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn free_space(_directory: &std::path::Path) -> Option<u64> {
+    None
+}

@@ -1,0 +1,311 @@
+//! The segmented road: several workers, one plan, one file.
+//!
+//! The coordinator owns the workers and everything that changes their number. `select!` only makes a [`Wake`];
+//! [`Coordinator::on_wake`] carries out what `plan` decides about it: how many connections ([`ConnectionControl`]),
+//! what a failure means ([`Course`]).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use haul_net::Answer;
+use haul_plan::{Action, ConnectionControl, Course, Sample, Standing, Trouble};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::checkpoint::Checkpointer;
+use super::LOOK;
+use super::failure::Failure;
+use super::hosts::{Host, Permit};
+use super::shared::Shared;
+use super::worker::{End, Exit, Worker};
+use crate::checksum::Follower;
+use crate::error::GetError;
+use crate::event::{Event, EventSender};
+
+
+
+
+/// How a segmented download ended, when not with an error.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Every byte is in the file.
+    Whole,
+    /// The resource changed: what came is of no use.
+    StartOver,
+    /// Ranges cannot be trusted here.
+    OneStream,
+}
+
+/// What the job's first request left: leave to hold its connection, and the answer if bytes are still to be read.
+#[derive(Debug)]
+pub(super) struct First {
+    /// The answer, judged, with the range of its bytes.
+    pub(super) answer: Option<(Answer, Range<u64>)>,
+    /// Leave to hold a connection.
+    pub(super) permit: Permit,
+}
+
+/// Drives a job's workers.
+#[derive(Debug)]
+pub(super) struct Coordinator<'a> {
+    /// Which job.
+    pub(super) job: u64,
+    /// What the workers share.
+    pub(super) shared: Arc<Shared>,
+    /// How many of them.
+    pub(super) control: ConnectionControl,
+    /// What failures mean.
+    pub(super) course: &'a mut Course,
+    /// The journal's keeper.
+    pub(super) checkpoints: Checkpointer,
+    /// Hashes behind the download.
+    pub(super) follower: Option<Follower>,
+    /// Connections to this host that all jobs together may hold.
+    pub(super) host: Arc<Host>,
+    /// Where events go.
+    pub(super) events: EventSender,
+    /// Stops the job, keeping what can be resumed.
+    pub(super) stop: CancellationToken,
+    /// For messages.
+    pub(super) path: std::path::PathBuf,
+    /// Whether state is left for a later run.
+    pub(super) resumable: bool,
+    /// What runs and when something is next due.
+    pub(super) floor: Floor,
+}
+
+/// The workers at work.
+#[derive(Debug, Default)]
+pub(super) struct Floor {
+    /// Owns them.
+    workers: JoinSet<Exit>,
+    /// Their numbers.
+    numbers: Vec<usize>,
+    /// No new worker before this moment.
+    hold: Option<Instant>,
+    /// Bytes told to the course so far.
+    told: u64,
+    /// Whether the next worker should open a new connection.
+    fresh: bool,
+}
+
+/// What woke the coordinator.
+enum Wake {
+    /// A worker ended.
+    Exit(Result<Exit, JoinError>),
+    /// A checkpoint ended.
+    Checkpointed(std::io::Result<()>),
+    /// Something is due.
+    Look,
+    /// The caller wants an end.
+    Stop,
+}
+
+impl Coordinator<'_> {
+    /// Runs the job to its end. What was written by then is journalled, unless the file is whole.
+    pub(super) async fn run(&mut self, first: First) -> Result<Ended, GetError> {
+        let ended = self.work(Some(first)).await;
+        // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
+        self.floor.workers.shutdown().await;
+        if !matches!(ended, Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)) {
+            let pieces = self.shared.table().ledger.take();
+            // The first error is the one to tell; one that follows from it here says no more.
+            let _ = self.checkpoints.close(pieces).await;
+        }
+        ended
+    }
+
+    async fn work(&mut self, mut first: Option<First>) -> Result<Ended, GetError> {
+        loop {
+            if self.shared.table().plan.is_complete() {
+                self.checkpoints.close(Vec::new()).await.map_err(|e| self.local("sync", e))?;
+                return Ok(Ended::Whole);
+            }
+            self.staff(&mut first);
+            let wake = self.wake().await;
+            if let Some(ended) = self.on_wake(wake).await? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// Brings the number of workers up to the target, as far as there is work for them.
+    fn staff(&mut self, first: &mut Option<First>) {
+        self.shared.target.store(self.control.target(), Ordering::Relaxed);
+        if self.floor.hold.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.floor.hold = None;
+        for number in 0..self.control.target() {
+            if self.floor.numbers.contains(&number) {
+                continue;
+            }
+            if first.is_none() && !self.shared.table().plan.has_work(self.shared.now()) {
+                return;
+            }
+            let (answer, permit) = match first.take() {
+                Some(First { answer, permit }) => (answer, permit),
+                None => match self.host.try_permit() {
+                    Some(permit) => (None, permit),
+                    // The host's limit is reached by this job and others; those that run go on.
+                    None => return,
+                },
+            };
+            self.hire(number, answer, permit);
+        }
+    }
+
+    fn hire(&mut self, number: usize, answer: Option<(Answer, Range<u64>)>, permit: Permit) {
+        let worker = Worker {
+            number,
+            job: self.job,
+            shared: Arc::clone(&self.shared),
+            events: self.events.clone(),
+            fresh: std::mem::take(&mut self.floor.fresh),
+        };
+        let first = answer.and_then(|(answer, range)| Some((answer, self.shared.adopt(range)?)));
+        self.floor.numbers.push(number);
+        self.floor.workers.spawn(async move {
+            let exit = worker.run(first).await;
+            drop(permit);
+            exit
+        });
+    }
+
+    /// Waits for whatever comes first.
+    async fn wake(&mut self) -> Wake {
+        let look = self.next_look();
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Wake::Stop,
+            Some(exit) = self.floor.workers.join_next() => Wake::Exit(exit),
+            done = self.checkpoints.ended() => Wake::Checkpointed(done),
+            () = tokio::time::sleep_until(look) => Wake::Look,
+        }
+    }
+
+    fn next_look(&self) -> Instant {
+        let sample = self.shared.epoch + self.control.next_sample();
+        let soonest = (Instant::now() + LOOK).min(sample);
+        self.floor.hold.map_or(soonest, |until| until.min(soonest))
+    }
+
+    async fn on_wake(&mut self, wake: Wake) -> Result<Option<Ended>, GetError> {
+        match wake {
+            Wake::Stop => {
+                return Err(GetError::Interrupted { resumable: self.resumable });
+            }
+            Wake::Checkpointed(result) => result.map_err(|e| self.local("sync", e))?,
+            Wake::Look => self.look(),
+            Wake::Exit(Ok(exit)) => {
+                self.floor.numbers.retain(|number| *number != exit.number);
+                if let End::Failed(failure, range) = exit.end {
+                    return self.on_failure(failure, range).await;
+                }
+            }
+            // A worker is aborted only after this loop has ended, so it panicked: the bug is passed on.
+            Wake::Exit(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+        }
+        Ok(None)
+    }
+
+    /// Takes a sample, tells the progress, begins a checkpoint if one is due.
+    fn look(&mut self) {
+        self.account();
+        let now = self.shared.now();
+        let (front, done, remaining, flowing, latency) = {
+            let table = self.shared.table();
+            let done = table.plan.done();
+            (done.prefix_end(), done.total(), table.plan.remaining(), table.flowing, table.plan.latency())
+        };
+        if now >= self.control.next_sample() {
+            let bytes = self.shared.fetched.load(Ordering::Relaxed);
+            self.control.on_sample(Sample { now, bytes, flowing, remaining, latency });
+        }
+        if let Some(follower) = &self.follower {
+            follower.advance(front);
+        }
+        if self.checkpoints.is_due() {
+            let pieces = self.shared.table().ledger.take();
+            if !pieces.is_empty() {
+                self.checkpoints.begin(pieces);
+            }
+        }
+        let length = Some(self.shared.table().plan.length());
+        let progress = Event::Progress { job: self.job, done, length, connections: flowing };
+        // A renderer that is behind will see the next one.
+        let _ = self.events.try_send(progress);
+    }
+
+    /// Tells the course what has come since it was last told.
+    fn account(&mut self) {
+        let fetched = self.shared.fetched.load(Ordering::Relaxed);
+        if fetched > self.floor.told {
+            self.course.on_usable_answer();
+            self.course.on_progress(fetched - self.floor.told);
+            self.floor.told = fetched;
+        }
+    }
+
+    async fn on_failure(&mut self, failure: Failure, range: Range<u64>) -> Result<Option<Ended>, GetError> {
+        self.account();
+        self.floor.fresh = true;
+        let url = self.shared.url();
+        let Some(trouble) = failure.trouble() else {
+            return Err(failure.into_error(&url, Some(range), &self.path));
+        };
+        let standing = Standing {
+            flowing: self.shared.table().flowing,
+            redirected: url != self.shared.first_url,
+            jitter: rand::random(),
+        };
+        let action = self.course.on_trouble(trouble, standing);
+        tracing::debug!(?trouble, ?action, "{failure}");
+        match action {
+            Action::GiveUp => return Err(failure.into_error(&url, Some(range), &self.path)),
+            Action::StartOver => return Ok(Some(Ended::StartOver)),
+            Action::OneStream => return Ok(Some(Ended::OneStream)),
+            Action::WithoutIfRange => self.shared.if_range.store(false, Ordering::Relaxed),
+            Action::Fewer(wait) => {
+                self.lower(&failure);
+                self.pause(wait, &failure).await;
+            }
+            Action::Retry(wait) => {
+                if matches!(failure, Failure::Status { .. }) {
+                    self.lower(&failure);
+                }
+                self.pause(wait, &failure).await;
+            }
+            Action::ResolveAgain(wait) => {
+                self.shared.set_url(self.shared.first_url.clone());
+                self.pause(wait, &failure).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The origin wants fewer connections than there are: those that run now, or half of them when it is overloaded.
+    fn lower(&mut self, failure: &Failure) {
+        let (now, others) = (self.shared.now(), self.floor.numbers.len());
+        match failure.trouble() {
+            Some(Trouble::Busy { .. }) => self.control.on_busy(now, others),
+            _ => self.control.on_refused(now, others),
+        }
+    }
+
+    /// No new worker for this long.
+    async fn pause(&mut self, wait: Duration, failure: &Failure) {
+        let until = Instant::now() + wait;
+        self.floor.hold = Some(self.floor.hold.map_or(until, |known| known.max(until)));
+        let event =
+            Event::Retry { job: self.job, attempt: self.course.retries(), wait, why: failure.to_string() };
+        let _ = self.events.send(event).await;
+    }
+
+    fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
+        GetError::Local { action, path: self.path.clone(), source }
+    }
+}

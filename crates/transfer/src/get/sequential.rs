@@ -1,0 +1,305 @@
+//! The sequential road: one connection, from the first byte to the last.
+//!
+//! Taken when the origin knows no ranges, does not say the length, applied a coding unasked, or when the output can
+//! only be written in order. A broken body is continued with a range where that is possible, begun again where the
+//! output can be rewound, and an error where it cannot (row A10, A12).
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use haul_net::{Answer, Fetch};
+use haul_plan::{Asked, ContentCoding, Verdict, Version, judge};
+use http::HeaderMap;
+
+use super::failure::Failure;
+use super::first::{Begun, Brings, Healed, Question};
+use super::hosts::Permit;
+use super::job::{Landing, Run};
+use super::partial::Partial;
+use super::pipe::{Ends, Pipe};
+use super::roads::follower;
+use crate::checksum::{Follower, Hashers};
+use crate::disk::StreamSink;
+use crate::error::GetError;
+use crate::event::Event;
+use crate::options::Outcome;
+
+/// A first answer that is read from front to back.
+#[derive(Debug)]
+pub(super) struct Body {
+    /// The answer, its body not read yet.
+    pub(super) answer: Answer,
+    /// Bytes in the resource, if that is said.
+    pub(super) length: Option<u64>,
+    /// A coding that was applied unasked.
+    pub(super) encoding: Option<ContentCoding>,
+    /// Leave to hold the connection, kept until the end.
+    pub(super) _permit: Permit,
+}
+
+/// How a sequential download ended, when not with an error.
+enum Ended {
+    /// All of it, this many bytes as written.
+    Whole(u64),
+    /// The resource changed.
+    StartOver,
+}
+
+impl Run<'_> {
+    /// The sequential road into a file. `None` when the steps must begin again, with the partial file in `held`.
+    pub(super) async fn sequential(
+        &mut self,
+        landing: Landing,
+        body: Body,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Outcome>, GetError> {
+        self.tell_of_stream(&body).await;
+        let decode = body.encoding.clone().filter(|_| self.engine.options.decode);
+        let pipe = Pipe::new(Ends::File(landing.partial.storage()), decode.as_ref(), Hashers::new([]));
+        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
+        let follower = follower(&landing);
+        let flow = Flow { pipe, version: landing.version.clone(), length: body.length, follower, ranges: decode.is_none() };
+        let (ended, flow) = self.flow(flow, body.answer).await;
+        match ended {
+            Ok(Ended::Whole(bytes)) => self.complete(landing, flow.follower, bytes).await.map(Some),
+            Ok(Ended::StartOver) => self.begin_again(landing.partial, false, held).await.map(|()| None),
+            Err(error) => {
+                landing.partial.abandon();
+                Err(without_resume(error))
+            }
+        }
+    }
+
+    /// The sequential road into standard output, a FIFO or a device.
+    pub(super) async fn to_stream(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+        let host = self.engine.hosts.of(&self.url);
+        let _permit = self.permit(&host).await?;
+        let question = Question { range: Some(0..u64::MAX), ..Question::default() };
+        let Begun { answer, brings } = self.begin(question).await?;
+        if answer.redirected {
+            self.url = answer.url.clone();
+        }
+        let wanted = self.wanted(&answer.headers, &brings);
+        let (length, version, encoding) = match brings {
+            Brings::Part { total, version, .. } => (Some(total), version, None),
+            Brings::Whole { length, version, encoding } => (length, version, encoding),
+            Brings::Empty(version) => (Some(0), version, None),
+            Brings::NotModified | Brings::OtherVersion => (None, Version::default(), None),
+        };
+        self.tell(Event::Named { job: self.job.id, path: None, length, resumed: 0 }).await;
+        let decode = encoding.filter(|_| self.engine.options.decode);
+        let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), Hashers::new(wanted.algorithms()));
+        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
+        let etag = version.etag.as_ref().map(ToString::to_string);
+        let flow = Flow { pipe, version, length, follower: None, ranges: decode.is_none() };
+        let (bytes, flow) = match length {
+            Some(0) => (0, flow),
+            _ => match self.flow(flow, answer).await {
+                (Ok(Ended::Whole(bytes)), flow) => (bytes, flow),
+                (Ok(Ended::StartOver), _) => return Err(Failure::Changed.into_error(&self.url, None, &self.path)),
+                (Err(error), _) => return Err(without_resume(error)),
+            },
+        };
+        let found = flow.pipe.finish();
+        wanted.check(&self.url, &found)?;
+        Ok(Outcome { etag, checksums: wanted.report(&found), ..self.outcome(bytes) })
+    }
+
+    /// Reads answers until the resource is whole.
+    async fn flow(&mut self, mut flow: Flow, first: Answer) -> (Result<Ended, GetError>, Flow) {
+        self.tally.connections = 1;
+        let mut answer = Some(first);
+        loop {
+            let at = flow.pipe.taken();
+            let failure = match self.pour(&mut flow, answer.take()).await {
+                Ok(()) => return (flow.close().map(Ended::Whole).map_err(|e| self.local(e)), flow),
+                Err(Stop::Error(error)) => return (Err(error), flow),
+                Err(Stop::Failure(failure)) => failure,
+            };
+            self.course.on_progress(flow.pipe.taken().saturating_sub(at));
+            flow.ranges &= !matches!(failure, Failure::Unusable { .. });
+            if !flow.can_go_on() && !flow.rewind() {
+                let url = Box::new(haul_net::without_credentials(&self.url));
+                return (Err(GetError::BrokenStream { url, at: flow.pipe.written() }), flow);
+            }
+            match self.heal(failure, None, false).await {
+                Ok(Healed::Again) => {}
+                Ok(Healed::StartOver) => return (Ok(Ended::StartOver), flow),
+                Err(error) => return (Err(error), flow),
+            }
+        }
+    }
+
+    /// Reads one answer, asking for it first if need be.
+    async fn pour(&mut self, flow: &mut Flow, answer: Option<Answer>) -> Result<(), Stop> {
+        let asked = async {
+            match answer {
+                Some(answer) => Ok(answer),
+                None => self.ask_on(flow).await,
+            }
+        };
+        let mut answer = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => return Err(Stop::Error(GetError::Interrupted { resumable: false })),
+            answer = asked => answer.map_err(Stop::Failure)?,
+        };
+        let started = self.started.elapsed();
+        let at = flow.pipe.taken();
+        let result = self.drain(flow, &mut answer).await;
+        let came = flow.pipe.taken() - at;
+        if came > 0 {
+            self.tally.segments += 1;
+            let elapsed = self.started.elapsed().saturating_sub(started);
+            let range = at..at + came;
+            self.tell(Event::Segment { job: self.job.id, range, elapsed, connection: 0 }).await;
+        }
+        result?;
+        answer.recycle();
+        Ok(())
+    }
+
+    /// Moves a body into the pipe, telling the progress ten times a second.
+    async fn drain(&mut self, flow: &mut Flow, answer: &mut Answer) -> Result<(), Stop> {
+        let mut look = tokio::time::interval(super::LOOK);
+        loop {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(Stop::Error(GetError::Interrupted { resumable: false })),
+                _ = look.tick() => self.show(flow),
+                piece = answer.chunk() => match piece {
+                    Ok(Some(piece)) => {
+                        self.tally.fetched += piece.len() as u64;
+                        flow.take(&piece).map_err(|e| Stop::Error(self.local(e)))?;
+                    }
+                    Ok(None) => return flow.check_length(),
+                    Err(error) => {
+                        return Err(Stop::Failure(Failure::Transport { error: Box::new(error), answered: true }));
+                    }
+                },
+            }
+        }
+    }
+
+    fn show(&self, flow: &Flow) {
+        if let Some(follower) = &flow.follower {
+            follower.advance(flow.pipe.written());
+        }
+        let (job, done) = (self.job.id, flow.pipe.taken());
+        // A renderer that is behind will see the next one.
+        let _ = self.engine.events.try_send(Event::Progress { job, done, length: flow.length, connections: 1 });
+    }
+
+    /// Asks for what is missing, or for everything when the pipe was rewound.
+    async fn ask_on(&self, flow: &Flow) -> Result<Answer, Failure> {
+        let at = flow.pipe.taken();
+        let range: Option<Range<u64>> = (at > 0).then_some(at..u64::MAX);
+        let mut headers = HeaderMap::new();
+        let condition = flow.version.if_range().filter(|_| range.is_some() && self.if_range);
+        let if_range_sent = condition.is_some();
+        if let Some(value) = condition {
+            headers.insert(http::header::IF_RANGE, value);
+        }
+        let asked = Asked { range: range.clone(), pinned: Some(&flow.version), if_range_sent, conditional: false };
+        let fetch = Fetch { url: &self.url, given: &self.job.url, range: range.clone(), headers, fresh: true };
+        let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
+        let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
+        match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
+            Verdict::Part { .. } if range.is_some() => Ok(answer),
+            Verdict::Whole { .. } if range.is_none() => Ok(answer),
+            verdict => {
+                let failure = Failure::from_verdict(verdict, answer.status);
+                answer.discard().await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn tell_of_stream(&self, body: &Body) {
+        if let Some(coding) = body.encoding.as_ref().filter(|_| !self.engine.options.decode) {
+            self.warn(format!("the origin sent {coding} although it was not asked to: stored as sent, --decode undoes it"))
+                .await;
+        }
+        if body.length.is_none() {
+            self.warn("the origin does not say how long the file is: it cannot be resumed".into()).await;
+        }
+    }
+
+    fn cannot_decode(&self, source: std::io::Error) -> GetError {
+        GetError::Decode { url: Box::new(haul_net::without_credentials(&self.url)), source }
+    }
+
+    fn local(&self, source: std::io::Error) -> GetError {
+        if source.kind() == std::io::ErrorKind::InvalidData {
+            return self.cannot_decode(source);
+        }
+        GetError::Local { action: "write", path: self.path.clone(), source }
+    }
+}
+
+/// A sequential download under way.
+#[derive(Debug)]
+struct Flow {
+    /// Where bytes go.
+    pipe: Pipe,
+    /// The version that every answer must be of.
+    version: Version,
+    /// Bytes in the resource, if that is known.
+    length: Option<u64>,
+    /// Hashes behind the download.
+    follower: Option<Follower>,
+    /// Whether a range may continue a broken body.
+    ranges: bool,
+}
+
+impl Flow {
+    fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<()> {
+        // No byte beyond the announced length is taken (row A11); the length check then refuses the answer.
+        let room = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
+        let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
+        self.pipe.take(&piece[..keep])
+    }
+
+    fn can_go_on(&self) -> bool {
+        self.pipe.taken() == 0 || (self.ranges && self.length.is_some())
+    }
+
+    /// Goes back to the beginning, if the output can.
+    fn rewind(&mut self) -> bool {
+        let rewound = self.pipe.rewind();
+        if rewound {
+            self.follower = self.follower.take().map(|follower| follower.restart());
+        }
+        rewound
+    }
+
+    fn check_length(&self) -> Result<(), Stop> {
+        match self.length {
+            Some(length) if length != self.pipe.taken() => Err(Stop::Failure(Failure::Unusable {
+                trouble: haul_plan::Trouble::Refused,
+                why: format!("the body has {} bytes of {length} announced", self.pipe.taken()),
+            })),
+            _ => Ok(()),
+        }
+    }
+
+    fn close(&mut self) -> std::io::Result<u64> {
+        self.pipe.close()?;
+        Ok(self.pipe.written())
+    }
+}
+
+/// Why reading an answer stopped.
+enum Stop {
+    /// The course decides.
+    Failure(Failure),
+    /// There is nothing to decide.
+    Error(GetError),
+}
+
+/// An interrupted sequential download left nothing to resume.
+fn without_resume(error: GetError) -> GetError {
+    match error {
+        GetError::Interrupted { .. } => GetError::Interrupted { resumable: false },
+        other => other,
+    }
+}

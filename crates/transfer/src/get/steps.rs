@@ -1,0 +1,126 @@
+//! The single steps that [`job`](super::job) puts in order.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use haul_plan::{SegmentPlan, expected_digests};
+use http::HeaderMap;
+
+use super::finish::Wanted;
+use super::first::Brings;
+use super::hosts::{Host, Permit};
+use super::job::{Landing, Run};
+use super::partial::Partial;
+use super::place::Place;
+use crate::error::GetError;
+use crate::event::Event;
+use crate::options::Outcome;
+
+impl Run<'_> {
+    /// Leave to hold the job's first connection.
+    pub(super) async fn permit(&self, host: &Arc<Host>) -> Result<Permit, GetError> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(GetError::Interrupted { resumable: true }),
+            permit = host.permit() => permit.ok_or(GetError::Interrupted { resumable: true }),
+        }
+    }
+
+    /// What the first request asks for.
+    pub(super) fn first_range(&self, held: Option<&Partial>) -> Option<Range<u64>> {
+        let resumed = held.and_then(|partial| partial.resumed.as_ref());
+        let options = self.segment_options();
+        Some(match resumed {
+            Some(resumed) => SegmentPlan::first_range(&options, &resumed.done, Some(resumed.header.length)),
+            None => SegmentPlan::first_range(&options, &haul_plan::RangeSet::new(), None),
+        })
+    }
+
+    /// Whether an earlier run fetched everything and was killed before the last steps.
+    pub(super) fn is_whole(&self, partial: &Partial) -> bool {
+        partial.resumed.as_ref().is_some_and(|r| r.done.covers(&(0..r.header.length)))
+    }
+
+    /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole.
+    pub(super) async fn finish_resumed(&mut self, mut partial: Partial) -> Result<Outcome, GetError> {
+        let Some(resumed) = partial.resumed.take() else {
+            return Err(GetError::Interrupted { resumable: true });
+        };
+        self.path = partial.target.path().to_owned();
+        let length = resumed.header.length;
+        self.tally.resumed = length;
+        let wanted = Wanted { given: self.job.checksums.clone(), announced: Vec::new() };
+        let host = self.engine.hosts.of(&self.url);
+        let landing = Landing { partial, version: resumed.header.version(), wanted, host };
+        self.complete(landing, None, length).await
+    }
+
+    /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
+    pub(super) fn wanted(&self, headers: &HeaderMap, brings: &Brings) -> Wanted {
+        let (whole, decoded) = match brings {
+            Brings::Whole { encoding, .. } => (true, encoding.is_some() && self.engine.options.decode),
+            _ => (false, false),
+        };
+        let announced = if decoded { Vec::new() } else { expected_digests(headers, whole) };
+        Wanted { given: self.job.checksums.clone(), announced }
+    }
+
+    /// Tells where the bytes go and how many there are.
+    pub(super) async fn name(&self, length: Option<u64>, landing: &Landing) {
+        let resumed = landing.partial.resumed.as_ref().map_or(0, |resumed| resumed.done.total());
+        let path = Some(self.path.clone());
+        self.tell(Event::Named { job: self.job.id, path, length, resumed }).await;
+    }
+
+    /// Sends an event. Nobody listening is no reason to stop.
+    pub(super) async fn tell(&self, event: Event) {
+        let _ = self.engine.events.send(event).await;
+    }
+
+    /// Sends a warning.
+    pub(super) async fn warn(&self, text: String) {
+        self.tell(Event::Warning { job: self.job.id, text }).await;
+    }
+
+    /// Tells that a retry comes, and waits for its time.
+    pub(super) async fn wait(
+        &self,
+        wait: std::time::Duration,
+        why: &super::failure::Failure,
+        resumable: bool,
+    ) -> Result<(), GetError> {
+        let (job, attempt, why) = (self.job.id, self.course.retries(), why.to_string());
+        self.tell(Event::Retry { job, attempt, wait, why }).await;
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(GetError::Interrupted { resumable }),
+            () = tokio::time::sleep(wait) => Ok(()),
+        }
+    }
+
+    /// The outcome of `--update` when there is nothing newer.
+    pub(super) fn not_modified(&self, place: &Place) -> Outcome {
+        let path = place.guess(&self.job.url).map(|target| target.path().to_owned());
+        let bytes = path.as_ref().and_then(|p| p.metadata().ok()).map_or(0, |found| found.len());
+        Outcome { path, not_modified: true, ..self.outcome(bytes) }
+    }
+
+    /// An outcome with the numbers so far.
+    pub(super) fn outcome(&self, bytes: u64) -> Outcome {
+        Outcome {
+            url: haul_net::without_credentials(&self.job.url),
+            final_url: haul_net::without_credentials(&self.url),
+            path: None,
+            bytes,
+            fetched: self.tally.fetched,
+            resumed: self.tally.resumed,
+            elapsed: self.started.elapsed(),
+            connections: self.tally.connections,
+            segments: self.tally.segments,
+            retries: self.course.retries(),
+            etag: None,
+            checksums: Vec::new(),
+            not_modified: false,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The open journal: appends records and syncs them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::record::{Header, Record, Span};
+
+/// An open journal, only ever appended to.
+#[derive(Debug)]
+pub struct Journal {
+    /// The open file, its position at the end of the last whole record.
+    file: File,
+    /// Where it lies, to remove it at the end.
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Begins a new journal, replacing one that is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        let mut file = options().truncate(true).create(true).open(path)?;
+        file.write_all(Record::Header(header.clone()).to_line().as_bytes())?;
+        file.sync_data()?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Goes on with a journal of which `length` bytes are whole records; a torn end is cut off.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
+        let mut file = options().open(path)?;
+        file.set_len(length)?;
+        file.seek(SeekFrom::End(0))?;
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// Appends one record a span and syncs them. The caller has synced the bytes they speak of.
+    ///
+    /// # Errors
+    /// What the system says; the journal may then end in a torn line, which a reader cuts off.
+    pub fn append(&mut self, spans: &[Span]) -> io::Result<()> {
+        let lines: String = spans.iter().map(|span| Record::Done(span.clone()).to_line()).collect();
+        self.file.write_all(lines.as_bytes())?;
+        self.file.sync_data()
+    }
+
+    /// Removes the journal: its download is whole, or given up.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+}
+
+/// Written by us alone, so that a download of something private stays so; never through a link someone laid there.
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    options
+}

@@ -1,0 +1,20 @@
+//! The crash-safe record beside a partial file of which ranges are on disk.
+//!
+//! A line a record, each with its own checksum, appended and never rewritten: the first says which version of which
+//! resource the bytes belong to, the others which ranges are in the file and the CRC-32C of what lies there. The order
+//! is what makes it safe: bytes are written, the file is synced, and only then is a record appended (row B2). So a
+//! record claims less than the truth or exactly it, never more. On resume every claimed range is read back and its
+//! CRC compared, which finds a partial file that was cut, flipped or swapped under us (row B3).
+//!
+//! [`record`] is the format, [`Journal`] the open file, [`resume`] the reading back.
+
+mod file;
+mod record;
+mod resume;
+
+pub use file::Journal;
+pub use record::{Header, Record, Span};
+pub(crate) use resume::{Unusable, load, verify};
+
+#[cfg(test)]
+mod tests;

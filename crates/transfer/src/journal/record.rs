@@ -1,0 +1,111 @@
+//! The journal's format: `CRC32C-HEX SPACE JSON NEWLINE`, the checksum over the JSON.
+//!
+//! JSON, so that a person can read what a download was about; a checksum on each line, so that a torn or flipped one
+//! is seen for what it is. No URL is written, since one may carry secrets: its digest is enough to tell it again.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use haul_plan::Version;
+
+/// This format's number. A journal with another is not understood and not touched.
+pub(super) const FORMAT: u32 = 1;
+
+/// The longest line that is taken for a record, in bytes: a header with two long validators fits.
+pub(super) const LONGEST: usize = 32 * 1024;
+
+/// Which version of which resource a partial file belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`] when it was written.
+    pub format: u32,
+    /// Digest of the URL without its user name and password.
+    pub url: String,
+    /// Bytes in the whole resource.
+    pub length: u64,
+    /// The entity tag as the origin wrote it.
+    pub etag: Option<String>,
+    /// Last-Modified as the origin wrote it.
+    pub last_modified: Option<String>,
+}
+
+impl Header {
+    /// A header for a resource of known length.
+    #[must_use]
+    pub fn new(url: &Url, length: u64, version: &Version) -> Self {
+        Self {
+            format: FORMAT,
+            url: identity(url),
+            length,
+            etag: version.etag.as_ref().map(ToString::to_string),
+            last_modified: version.last_modified.clone(),
+        }
+    }
+
+    /// The version that the bytes on disk are of.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        Version {
+            length: Some(self.length),
+            etag: self.etag.as_deref().and_then(|tag| tag.parse().ok()),
+            last_modified: self.last_modified.clone(),
+            date: None,
+        }
+    }
+
+    /// Whether the bytes came from this URL.
+    #[must_use]
+    pub fn is_for(&self, url: &Url) -> bool {
+        self.url == identity(url)
+    }
+}
+
+/// A range that is on disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+    /// CRC-32C of the bytes.
+    pub crc: u32,
+}
+
+/// One line of a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The first line.
+    Header(Header),
+    /// Every other line.
+    Done(Span),
+}
+
+impl Record {
+    /// The record as a line, its newline included.
+    pub(super) fn to_line(&self) -> String {
+        // A struct of numbers and strings always has a JSON form.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        format!("{:08x} {json}\n", crate::checksum::crc32c(json.as_bytes()))
+    }
+
+    /// The record in a line without its newline; `None` if the line is not as it was written.
+    pub(super) fn from_line(line: &[u8]) -> Option<Self> {
+        let (crc, json) = (line.get(..8)?, line.get(9..)?);
+        let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
+        if line[8] != b' ' || crate::checksum::crc32c(json) != crc {
+            return None;
+        }
+        serde_json::from_slice(json).ok()
+    }
+}
+
+/// A URL's digest, without credentials and without the fragment, which never reaches the origin.
+fn identity(url: &Url) -> String {
+    let mut url = url.clone();
+    // These fail only for URLs that cannot have them, which is the state that is wanted.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_fragment(None);
+    blake3::hash(url.as_str().as_bytes()).to_hex().to_string()
+}

@@ -1,0 +1,128 @@
+//! Reading a journal back: what an earlier run left, if it can be trusted.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use haul_plan::RangeSet;
+use url::Url;
+
+use super::record::{FORMAT, Header, LONGEST, Record, Span};
+use crate::checksum::Crc32c;
+use crate::disk::Storage;
+
+/// What an earlier run left.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Which version the bytes are of.
+    pub(crate) header: Header,
+    /// What is said to be on disk, in the order it was written.
+    pub(crate) spans: Vec<Span>,
+    /// Bytes of the journal that are whole records; what follows is torn.
+    pub(crate) length: u64,
+}
+
+impl Kept {
+    /// The ranges on disk.
+    pub(crate) fn ranges(&self) -> RangeSet {
+        self.spans.iter().map(|span| span.start..span.end).collect()
+    }
+}
+
+/// Why what an earlier run left is of no use. Display is the reason as a warning gives it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    /// The journal does not begin as one, or a record in it is damaged.
+    #[error("its journal is damaged")]
+    Damaged,
+    /// Another version of haul wrote it.
+    #[error("its journal has format {0}, which this haul does not know")]
+    Format(u32),
+    /// It belongs to something else.
+    #[error("it belongs to another URL")]
+    OtherUrl,
+    /// The bytes on disk are not those that were written.
+    #[error("its bytes are not those that were written")]
+    Bytes,
+    /// The files cannot be read.
+    #[error("it cannot be read ({0})")]
+    Unreadable(#[from] io::Error),
+}
+
+/// Reads a journal; `None` when there is none.
+///
+/// A last line without its newline is what a kill leaves and is dropped; damage anywhere else makes the whole journal
+/// unusable, since what damaged it may have damaged the bytes too.
+pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
+    let file = match File::open(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut reader = BufReader::new(file);
+    let Some((Record::Header(header), mut length)) = next(&mut reader)? else {
+        return Err(Unusable::Damaged);
+    };
+    if header.format != FORMAT {
+        return Err(Unusable::Format(header.format));
+    }
+    if !header.is_for(url) {
+        return Err(Unusable::OtherUrl);
+    }
+    let mut spans = Vec::new();
+    while let Some((record, bytes)) = next(&mut reader)? {
+        match record {
+            Record::Done(span) if span.start < span.end && span.end <= header.length => spans.push(span),
+            _ => return Err(Unusable::Damaged),
+        }
+        length += bytes;
+    }
+    Ok(Some(Kept { header, spans, length }))
+}
+
+/// The next record and its length in bytes; `None` at the end, a torn last line counted as the end.
+fn next(reader: &mut impl BufRead) -> Result<Option<(Record, u64)>, Unusable> {
+    let mut line = Vec::new();
+    reader.by_ref().take(LONGEST as u64).read_until(b'\n', &mut line)?;
+    if line.last() != Some(&b'\n') {
+        return if line.len() < LONGEST { Ok(None) } else { Err(Unusable::Damaged) };
+    }
+    match Record::from_line(&line[..line.len() - 1]) {
+        Some(record) => Ok(Some((record, line.len() as u64))),
+        None => Err(newer(&line).unwrap_or(Unusable::Damaged)),
+    }
+}
+
+/// A header that does not parse may be of a newer format with other fields: its number is worth telling.
+fn newer(line: &[u8]) -> Option<Unusable> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        format: u32,
+    }
+    #[derive(serde::Deserialize)]
+    struct AnyHeader {
+        header: Numbered,
+    }
+    let any: AnyHeader = serde_json::from_slice(line.get(9..)?).ok()?;
+    (any.header.format != FORMAT).then_some(Unusable::Format(any.header.format))
+}
+
+/// Reads every span back and compares its CRC. Blocks for as long as the disk takes.
+pub(crate) fn verify(storage: &dyn Storage, kept: &Kept) -> Result<(), Unusable> {
+    let mut buffer = vec![0; 1 << 20];
+    for span in &kept.spans {
+        let mut crc = Crc32c::new();
+        let mut at = span.start;
+        while at < span.end {
+            let want = usize::try_from(span.end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
+            if storage.read_at(at, &mut buffer[..want])? < want {
+                return Err(Unusable::Bytes);
+            }
+            crc.update(&buffer[..want]);
+            at += want as u64;
+        }
+        if crc.finish() != span.crc {
+            return Err(Unusable::Bytes);
+        }
+    }
+    Ok(())
+}
