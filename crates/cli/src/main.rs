@@ -1,1 +1,37 @@
-fn main() {}
+//! `haul`: parses, calls the engine, prints, exits. Everything that decides or moves bytes is in the library crates.
+
+mod args;
+mod commands;
+mod exit;
+mod message;
+mod progress;
+mod report;
+mod settings;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return message::usage(&error),
+    };
+    log();
+    match args.command {
+        Command::Get(get) => commands::get::run(*get),
+        Command::Demo(demo) => commands::demo::run(&demo),
+        Command::Completions(which) => commands::completions::run(which.shell),
+    }
+}
+
+/// `RUST_LOG` turns on what the libraries trace, on standard error.
+fn log() {
+    let Ok(filter) = std::env::var("RUST_LOG") else { return };
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    // Set once, here: it cannot fail.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}

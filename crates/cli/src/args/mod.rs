@@ -1,0 +1,48 @@
+//! The command line as it is typed. [`settings`](crate::settings) makes of it what the engine takes.
+
+mod get;
+mod values;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use get::{GetArgs, ProgressKind};
+pub(crate) use values::{Duration, Field, HttpUrl, Resolve, Size};
+
+/// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
+#[derive(Debug, Parser)]
+#[command(name = "haul", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Download files: over several connections, resumed, verified.
+    Get(Box<GetArgs>),
+    /// Show what parallel connections bring, against an origin inside this program.
+    Demo(DemoArgs),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArgs),
+}
+
+/// `haul demo`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Bytes in the file that is downloaded.
+    #[arg(long, value_name = "SIZE", default_value = "96M")]
+    pub(crate) size: Size,
+    /// What the origin gives each connection, in bytes a second.
+    #[arg(long, value_name = "RATE", default_value = "8M")]
+    pub(crate) rate: Size,
+}
+
+/// `haul completions`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// For which shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
