@@ -3,29 +3,42 @@
 use std::path::{Path, PathBuf};
 
 use haul_net::{
-    ClientConfig, ConnectorConfig, Credentials, Family, Identity, Login, Netrc, ProxyRules, Secret, TlsOptions, connector,
+    ClientConfig, ConnectorConfig, Credentials, Family, Identity, Login, Netrc, NoProxy, ProxyRules, Secret, TlsOptions, connector,
 };
 use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
-use crate::args::GetArgs;
+use crate::args::{Bearer, ConnectionArgs, Field, GetArgs, OutputArgs, RequestArgs, Resolve, User, token};
 
 /// A setting that cannot be used: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct SettingError {
+    /// What is wrong.
     text: String,
+    /// What to do about it.
+    hint: Option<&'static str>,
+    /// What said so.
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl SettingError {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), source: None }
+        Self { text: text.into(), hint: None, source: None }
     }
 
-    fn because(text: impl Into<String>, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { text: text.into(), source: Some(source.into()) }
+    fn because(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
+    /// What to do about it, where that is known.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        self.hint
     }
 }
 
@@ -42,26 +55,33 @@ pub(crate) struct GetSettings {
 
 impl GetSettings {
     /// Resolves the arguments. Reads the files they name; may ask for a password.
+    ///
+    /// # Errors
+    /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &GetArgs) -> Result<Self, SettingError> {
-        if args.output.is_some() && args.urls.len() > 1 {
-            return Err(SettingError::new("-o names one file, but there are several URLs; -d DIR takes them all"));
+        let to_stdout = args.output.file.as_ref().is_some_and(|file| file.as_os_str() == "-");
+        if args.output.file.is_some() && args.urls.len() > 1 {
+            return Err(SettingError::new("-o names one file, but there are several URLs").hint("-d DIR takes them all"));
         }
-        Ok(Self { client: client(args)?, options: options(args), jobs: jobs(args) })
+        if to_stdout && args.messages.json {
+            return Err(SettingError::new("--json and -o - both write to standard output").hint("give -o a file"));
+        }
+        Ok(Self { client: client(args)?, options: options(args), jobs: jobs(args, to_stdout) })
     }
 }
 
-fn jobs(args: &GetArgs) -> Vec<Job> {
-    let output = match (&args.output, &args.directory) {
-        (Some(path), _) if path.as_os_str() == "-" => Output::Stdout,
-        (Some(path), _) => Output::File(path.clone()),
-        (None, Some(directory)) => Output::Directory(directory.clone()),
-        (None, None) => Output::Directory(PathBuf::from(".")),
+fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
+    let OutputArgs { file, directory, checksum, .. } = &args.output;
+    let output = match file {
+        Some(_) if to_stdout => Output::Stdout,
+        Some(file) => Output::File(file.clone()),
+        None => Output::Directory(directory.clone().unwrap_or_else(|| PathBuf::from("."))),
     };
     let job = |(id, url): (u64, &crate::args::HttpUrl)| Job {
         id,
         url: url.0.clone(),
         output: output.clone(),
-        checksums: args.checksum.clone(),
+        checksums: checksum.clone(),
     };
     (0..).zip(&args.urls).map(job).collect()
 }
@@ -69,40 +89,40 @@ fn jobs(args: &GetArgs) -> Vec<Job> {
 fn options(args: &GetArgs) -> GetOptions {
     let defaults = GetOptions::default();
     GetOptions {
-        connections: args.max_connections.map_or(defaults.connections, |n| Connections::Fixed(n.into())),
-        min_segment: args.min_segment_size.0,
-        segment: args.segment_size.map(|size| size.0),
-        resume: !args.no_resume,
-        existing: match (args.overwrite, args.update) {
+        connections: args.speed.max_connections.map_or(defaults.connections, |n| Connections::Fixed(n.into())),
+        min_segment: args.speed.min_segment_size.0,
+        segment: args.speed.segment_size.map(|size| size.0),
+        resume: !args.output.no_resume,
+        existing: match (args.output.overwrite, args.output.update) {
             (true, _) => Existing::Overwrite,
             (_, true) => Existing::Update,
             _ => Existing::Keep,
         },
-        decode: args.decode,
-        retry: RetryOptions { retries: args.retries, ..RetryOptions::default() },
+        decode: args.output.decode,
+        retry: RetryOptions { retries: args.connection.retries, ..RetryOptions::default() },
         ..defaults
     }
 }
 
 fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     let defaults = ClientConfig::default();
-    let (given, removed): (Vec<_>, Vec<_>) = args.headers.iter().partition(|field| field.value.is_some());
+    let (given, removed): (Vec<&Field>, Vec<_>) = args.request.headers.iter().partition(|field| field.value.is_some());
     Ok(ClientConfig {
-        connector: connector_config(args),
-        stall_timeout: args.stall_timeout.0,
-        proxy: proxy(args)?,
-        tls: tls(args)?,
-        redirects: RedirectOptions { max: args.max_redirs, allow_downgrade: args.allow_downgrade },
-        credentials: credentials(args)?,
-        headers: given.into_iter().filter_map(|f| Some((f.name.clone(), f.value.clone()?))).collect(),
+        connector: connector(&args.connection),
+        stall_timeout: args.connection.stall_timeout.0,
+        proxy: proxy(&args.connection)?,
+        tls: tls(&args.connection)?,
+        redirects: RedirectOptions { max: args.request.max_redirs, allow_downgrade: args.request.allow_downgrade },
+        credentials: credentials(&args.request)?,
+        headers: given.into_iter().filter_map(|field| Some((field.name.clone(), field.value.clone()?))).collect(),
         without: removed.into_iter().map(|field| field.name.clone()).collect(),
-        limit_rate: args.limit_rate.map(|size| size.0),
-        idle: args.max_connections.map_or(defaults.idle, usize::from),
+        limit_rate: args.speed.limit_rate.map(|size| size.0),
+        idle: args.speed.max_connections.map_or(defaults.idle, usize::from),
     })
 }
 
-fn connector_config(args: &GetArgs) -> ConnectorConfig {
-    let pin = |r: &crate::args::Resolve| connector::Pin { host: r.host.clone(), port: r.port, addresses: r.addresses.clone() };
+fn connector(args: &ConnectionArgs) -> ConnectorConfig {
+    let pin = |pin: &Resolve| connector::Pin { host: pin.host.clone(), port: pin.port, addresses: pin.addresses.clone() };
     ConnectorConfig {
         connect_timeout: args.connect_timeout.0,
         family: match (args.ipv4, args.ipv6) {
@@ -114,19 +134,18 @@ fn connector_config(args: &GetArgs) -> ConnectorConfig {
     }
 }
 
-fn proxy(args: &GetArgs) -> Result<ProxyRules, SettingError> {
-    match args.proxy.as_deref() {
-        Some("") => Ok(ProxyRules::default()),
-        Some(text) => {
-            let proxy = text.parse().map_err(|e| SettingError::because("--proxy", e))?;
-            Ok(ProxyRules::all(proxy))
-        }
-        None => ProxyRules::from_environment(|name| std::env::var(name).ok())
-            .map_err(|(name, error)| SettingError::because(format!("the variable {name}"), error)),
-    }
+fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
+    let rules = match &args.proxy {
+        Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
+        None => ProxyRules::from_environment(|name| std::env::var(name).ok()).map_err(|(name, error)| {
+            SettingError::new(format!("the variable {name} cannot be used")).because(error).hint("--proxy '' goes without")
+        })?,
+    };
+    let no_proxy = args.no_proxy.as_deref().map_or(rules.no_proxy, NoProxy::parse);
+    Ok(ProxyRules { no_proxy, ..rules })
 }
 
-fn tls(args: &GetArgs) -> Result<TlsOptions, SettingError> {
+fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
     let identity = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => Some(Identity { certificates: read("--cert", cert)?, key: read("--key", key)? }),
         _ => None,
@@ -135,49 +154,55 @@ fn tls(args: &GetArgs) -> Result<TlsOptions, SettingError> {
     Ok(TlsOptions { cacert, insecure: args.insecure, identity })
 }
 
-fn credentials(args: &GetArgs) -> Result<Credentials, SettingError> {
-    let bearer = match args.bearer.as_deref().map(|text| text.strip_prefix('@').ok_or(text)) {
+fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
+    let bearer = match &args.bearer {
         None => None,
-        Some(Err(token)) => Some(token.to_owned()),
-        Some(Ok(file)) => Some(text("--bearer", Path::new(file))?.trim().to_owned()),
+        Some(Bearer::Token(token)) => Some(token.clone()),
+        Some(Bearer::File(file)) => {
+            let wrong = |error| SettingError::new(format!("--bearer: {} holds no token", file.display())).because(error);
+            Some(token(&text("--bearer", file)?).map_err(wrong)?)
+        }
     };
-    Ok(Credentials {
-        login: args.user.as_deref().map(login).transpose()?,
-        bearer: bearer.map(Secret::new),
-        netrc: args.netrc.as_deref().map(netrc).transpose()?,
-    })
+    let netrc = match (&args.netrc_file, args.netrc) {
+        (Some(file), _) => Some(netrc("--netrc-file", file)?),
+        (None, true) => Some(netrc("--netrc", &home_netrc()?)?),
+        (None, false) => None,
+    };
+    Ok(Credentials { login: args.user.as_ref().map(login).transpose()?, bearer, netrc })
 }
 
-fn login(text: &str) -> Result<Login, SettingError> {
-    let (user, password) = match text.split_once(':') {
-        Some((user, password)) => (user, password.to_owned()),
-        None => (text, ask_password(text)?),
-    };
-    Ok(Login { user: user.to_owned(), password: Secret::new(password) })
+fn login(user: &User) -> Result<Login, SettingError> {
+    let password = user.password.clone().map_or_else(|| ask_password(&user.name), Ok)?;
+    Ok(Login { user: user.name.clone(), password })
 }
 
 /// Asks on the terminal, without showing what is typed.
-fn ask_password(user: &str) -> Result<String, SettingError> {
-    rpassword::prompt_password(format!("Password for {user}: "))
-        .map_err(|e| SettingError::because("-u without a password asks for it on a terminal, and there is none", e))
+fn ask_password(user: &str) -> Result<Secret, SettingError> {
+    rpassword::prompt_password(format!("Password for {user}: ")).map(Secret::new).map_err(|error| {
+        SettingError::new("there is no terminal to ask for the password on").because(error).hint("-u USER:PASSWORD, or --netrc")
+    })
 }
 
-fn netrc(path: &Path) -> Result<Netrc, SettingError> {
-    let path = if path.as_os_str().is_empty() {
-        let home = std::env::home_dir().ok_or_else(|| SettingError::new("--netrc: there is no home directory; give --netrc=FILE"))?;
-        std::env::var_os("NETRC").map_or_else(|| home.join(".netrc"), PathBuf::from)
-    } else {
-        path.to_owned()
-    };
-    let text = text("--netrc", &path)?;
-    Netrc::parse(&text).map_err(|e| SettingError::because(format!("--netrc {}", path.display()), e))
+fn home_netrc() -> Result<PathBuf, SettingError> {
+    let home = || std::env::home_dir().map(|home| home.join(".netrc"));
+    let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
+    named.ok_or_else(|| SettingError::new("--netrc: there is no home directory").hint("--netrc-file FILE names one"))
+}
+
+fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
+    let text = text(flag, path)?;
+    Netrc::parse(&text).map_err(|error| SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error))
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
-    std::fs::read(path).map_err(|e| SettingError::because(format!("{flag}: cannot read {}", path.display()), e))
+    std::fs::read(path).map_err(|error| SettingError::new(format!("{flag}: cannot read {}", path.display())).because(error))
 }
 
 fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
     let bytes = read(flag, path)?;
     String::from_utf8(bytes).map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))
 }
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,122 +1,119 @@
-//! `haul get`, flag by flag.
+//! `haul get`, flag by flag: what is downloaded, where it goes, how fast, what is said.
+//!
+//! Flags stand in groups, a struct and a heading each; those of requests and connections are in
+//! [`network`](super::network). The first paragraph of a flag is what `-h` shows, the rest comes with `--help`.
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use haul_plan::Checksum;
 
-use super::values::{Duration, Field, HttpUrl, Resolve, Size};
+use super::network::{ConnectionArgs, RequestArgs};
+use super::values::{HttpUrl, Size};
+
+/// What stands below the flags.
+const AFTER: &str = "\
+SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, and seconds without a unit.
+The same command goes on where an interrupted one stopped.
+Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local disk,
+5 network or origin, 130 interrupted, 141 reader of standard output gone.";
 
 /// `haul get`.
 #[derive(Debug, Args)]
-#[command(after_help = "SIZE takes k, M, G, T (powers of 1024); TIME takes ms, s, m, h.\n\
-    Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local disk, 5 network or origin, 130 interrupted.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
+#[command(after_help = AFTER)]
 pub(crate) struct GetArgs {
     /// What to download; several go on at once.
     #[arg(value_name = "URL", required = true)]
     pub(crate) urls: Vec<HttpUrl>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) speed: SpeedArgs,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) messages: MessageArgs,
+}
 
+/// Where bytes go, and what they must be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
     /// Write to FILE; `-` is standard output.
-    #[arg(short, long, value_name = "FILE", help_heading = "Output", conflicts_with = "directory")]
-    pub(crate) output: Option<PathBuf>,
+    ///
+    /// For one URL only. Standard output, FIFOs and devices take the bytes in order as they come, over one connection;
+    /// files are written under a temporary name beside FILE and get their own when they are whole and verified.
+    #[arg(short, long = "output", value_name = "FILE", conflicts_with = "directory")]
+    pub(crate) file: Option<PathBuf>,
     /// Put files into DIR, under the name that the origin or the URL gives.
-    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
+    ///
+    /// DIR is created if it is not there. Without -o and -d files go into the current directory.
+    #[arg(short, long, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
     /// Replace a file that is there.
-    #[arg(long, help_heading = "Output", conflicts_with = "update")]
+    ///
+    /// It stays in place until the new one is whole.
+    #[arg(long, conflicts_with = "update")]
     pub(crate) overwrite: bool,
     /// Replace a file that is there if the origin has a newer one.
-    #[arg(long, help_heading = "Output")]
+    ///
+    /// The origin is asked by If-None-Match or If-Modified-Since, with what an earlier download noted on the file.
+    #[arg(long)]
     pub(crate) update: bool,
     /// Do not use what an earlier run left, and leave nothing to a later one.
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     pub(crate) no_resume: bool,
     /// Undo a Content-Encoding that the origin applied unasked.
-    #[arg(long, help_heading = "Output")]
+    ///
+    /// Without it such an answer is stored as it was sent, under a warning.
+    #[arg(long)]
     pub(crate) decode: bool,
-    /// Verify a digest, or print it when HEX is left out: sha256, sha512, sha1, md5, blake3, crc32c. Repeatable.
-    #[arg(long, value_name = "ALGO[:HEX]", help_heading = "Output")]
+    /// Verify a digest, or print it when HEX is left out. Repeatable.
+    ///
+    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c. What does not match is set aside as FILE.haul-bad-checksum and
+    /// the exit code is 3. Digests to print go to standard output as `HEX  FILE`, which `sha256sum -c` and its like read.
+    #[arg(long, value_name = "ALGO[:HEX]")]
     pub(crate) checksum: Vec<Checksum>,
+}
 
+/// How fast, and in what pieces.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speed")]
+pub(crate) struct SpeedArgs {
     /// Exactly N connections to an origin [default: found by itself, up to 16].
-    #[arg(short = 'x', long, value_name = "N", help_heading = "Speed", value_parser = clap::value_parser!(u16).range(1..=256))]
+    ///
+    /// By itself haul adds connections while the total rate rises, and takes some back when the origin refuses them. A
+    /// given number is opened at once and lowered by refusals only.
+    #[arg(short = 'x', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) max_connections: Option<u16>,
     /// No segment smaller than this.
-    #[arg(long, value_name = "SIZE", default_value = "1M", help_heading = "Speed")]
+    #[arg(long, value_name = "SIZE", default_value = "1M")]
     pub(crate) min_segment_size: Size,
     /// All segments of this size, instead of sizes found by itself.
-    #[arg(long, value_name = "SIZE", help_heading = "Speed")]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) segment_size: Option<Size>,
     /// No faster than this many bytes a second, all connections together.
-    #[arg(long, value_name = "SIZE", help_heading = "Speed")]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) limit_rate: Option<Size>,
+}
 
-    /// Add a header field; `Name:` removes one of our own. Repeatable.
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", help_heading = "Request")]
-    pub(crate) headers: Vec<Field>,
-    /// Log in by Basic or Digest; without a password it is asked for.
-    #[arg(short, long, value_name = "USER[:PASSWORD]", help_heading = "Request", conflicts_with = "bearer", value_parser = NonEmptyStringValueParser::new(), hide_env_values = true)]
-    pub(crate) user: Option<String>,
-    /// Send a token; `@FILE` reads it from there, so that no process list shows it.
-    #[arg(long, value_name = "TOKEN|@FILE", help_heading = "Request", hide_env_values = true)]
-    pub(crate) bearer: Option<String>,
-    /// Take logins from ~/.netrc, or from FILE.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "", help_heading = "Request")]
-    pub(crate) netrc: Option<PathBuf>,
-    /// Follow no more redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = 20, help_heading = "Request")]
-    pub(crate) max_redirs: usize,
-    /// Follow redirects from https to http.
-    #[arg(long, help_heading = "Request")]
-    pub(crate) allow_downgrade: bool,
-
-    /// Through this proxy (http, https, socks5, socks5h); '' for none, whatever the environment says.
-    #[arg(long, value_name = "URL", help_heading = "Connection")]
-    pub(crate) proxy: Option<String>,
-    /// Trust the authorities in this PEM file and no others.
-    #[arg(long, value_name = "FILE", help_heading = "Connection")]
-    pub(crate) cacert: Option<PathBuf>,
-    /// Trust any certificate: anyone in between can read and change what comes.
-    #[arg(short = 'k', long, help_heading = "Connection")]
-    pub(crate) insecure: bool,
-    /// Show this certificate (PEM).
-    #[arg(long, value_name = "FILE", help_heading = "Connection", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM).
-    #[arg(long, value_name = "FILE", help_heading = "Connection", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
-    /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
-    #[arg(long, value_name = "HOST:PORT:ADDRESS", help_heading = "Connection")]
-    pub(crate) resolve: Vec<Resolve>,
-    /// IPv4 only.
-    #[arg(short = '4', long, help_heading = "Connection", conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// IPv6 only.
-    #[arg(short = '6', long, help_heading = "Connection")]
-    pub(crate) ipv6: bool,
-    /// Give up on a connection that is not made by then.
-    #[arg(long, value_name = "TIME", default_value = "15s", help_heading = "Connection")]
-    pub(crate) connect_timeout: Duration,
-    /// Give up on a connection that brings nothing for so long.
-    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Connection")]
-    pub(crate) stall_timeout: Duration,
-    /// Try again no more often than this without progress in between.
-    #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Connection")]
-    pub(crate) retries: u32,
-
+/// What is said meanwhile and at the end.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub(crate) struct MessageArgs {
     /// How to show progress on standard error.
-    #[arg(long, value_enum, default_value_t = ProgressKind::Auto, help_heading = "Messages")]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
     pub(crate) progress: ProgressKind,
     /// Print the result as one JSON object a URL on standard output.
-    #[arg(long, help_heading = "Messages")]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Errors only.
-    #[arg(short, long, help_heading = "Messages", conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// A line for each segment: range, ms, size, rate.
-    #[arg(short, long, help_heading = "Messages")]
+    #[arg(short, long)]
     pub(crate) verbose: bool,
 }
 
@@ -125,11 +122,11 @@ pub(crate) struct GetArgs {
 pub(crate) enum ProgressKind {
     /// A bar on a terminal, nothing elsewhere.
     Auto,
-    /// A bar.
+    /// A bar, even where no terminal is seen.
     Bar,
     /// A line a second.
     Plain,
-    /// A JSON object a line.
+    /// A JSON object a line, and nothing else on standard error.
     Json,
     /// Nothing.
     None,

@@ -1,12 +1,14 @@
-//! The command line as it is typed. [`settings`](crate::settings) makes of it what the engine takes.
+//! The command line as it is typed. [`settings`](crate::settings) makes of it what the engine takes; nobody else reads it.
 
 mod get;
+mod network;
 mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use get::{GetArgs, ProgressKind};
-pub(crate) use values::{Duration, Field, HttpUrl, Resolve, Size};
+pub(crate) use get::{GetArgs, MessageArgs, OutputArgs, ProgressKind, SpeedArgs};
+pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, User, ValueError, token};
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
 #[derive(Debug, Parser)]
@@ -23,6 +25,9 @@ pub(crate) enum Command {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
     /// Show what parallel connections bring, against an origin inside this program.
+    ///
+    /// The origin listens on loopback and limits each connection, as many do. The file is downloaded over one
+    /// connection and then with haul's defaults; nothing else of this machine or its network is used, and nothing is left.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
@@ -35,7 +40,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "SIZE", default_value = "96M")]
     pub(crate) size: Size,
     /// What the origin gives each connection, in bytes a second.
-    #[arg(long, value_name = "RATE", default_value = "8M")]
+    #[arg(long, value_name = "SIZE", default_value = "8M")]
     pub(crate) rate: Size,
 }
 

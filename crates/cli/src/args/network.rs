@@ -1,0 +1,88 @@
+//! `haul get`: what a request carries and how connections are made.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User};
+
+/// What requests carry, and where redirects may lead.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct RequestArgs {
+    /// Add a header field; `Name:` removes one of haul's own. Repeatable.
+    ///
+    /// Authorization and Cookie go to the origin of the URL only, never along with a redirect to another one.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<Field>,
+    /// Log in by Basic or Digest; a missing password is asked for.
+    ///
+    /// For the origin of the URL only. The question goes to the terminal and shows nothing of what is typed. A login in
+    /// the URL itself is used before this one.
+    #[arg(short, long, value_name = "USER[:PASSWORD]", conflicts_with = "bearer")]
+    pub(crate) user: Option<User>,
+    /// Send a token (Authorization: Bearer); `@FILE` reads it from there.
+    #[arg(long, value_name = "TOKEN|@FILE")]
+    pub(crate) bearer: Option<Bearer>,
+    /// Take logins from ~/.netrc, or the file that $NETRC names.
+    #[arg(long)]
+    pub(crate) netrc: bool,
+    /// Take logins from FILE, written as a .netrc.
+    #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
+    pub(crate) netrc_file: Option<PathBuf>,
+    /// Follow no more redirects in a row.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) max_redirs: usize,
+    /// Follow redirects from https to http.
+    #[arg(long)]
+    pub(crate) allow_downgrade: bool,
+}
+
+/// How connections are made, and when they are given up.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    /// Through this proxy (http, https, socks5, socks5h); '' for none.
+    ///
+    /// Written as scheme://[user:password@]host:port. Without it the environment decides: http_proxy, https_proxy, all_proxy.
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<ProxyUrl>,
+    /// Hosts to reach without a proxy, separated by commas; '*' is all.
+    ///
+    /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
+    #[arg(long, value_name = "HOSTS")]
+    pub(crate) no_proxy: Option<String>,
+    /// Trust the authorities in this PEM file and no others.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Trust any certificate: whoever is in between can read and change what comes.
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+    /// Show this certificate (PEM, with its chain).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert (PEM, without a passphrase).
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+    /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
+    #[arg(long, value_name = "HOST:PORT:ADDRESS")]
+    pub(crate) resolve: Vec<Resolve>,
+    /// IPv4 only.
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    pub(crate) ipv4: bool,
+    /// IPv6 only.
+    #[arg(short = '6', long)]
+    pub(crate) ipv6: bool,
+    /// Give up on a connection that is not made by then.
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    pub(crate) connect_timeout: Duration,
+    /// Give up on a connection that brings nothing for so long.
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) stall_timeout: Duration,
+    /// Try again at most N times without progress in between.
+    ///
+    /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
+    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) retries: u32,
+}

@@ -1,0 +1,85 @@
+//! Who the user is: `USER[:PASSWORD]`, and tokens. Nothing here can be printed by accident.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use haul_net::Secret;
+
+use super::ValueError;
+
+/// `-u`: a user, with or without the password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The name.
+    pub(crate) name: String,
+    /// `None`: it is asked for.
+    pub(crate) password: Option<Secret>,
+}
+
+impl FromStr for User {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let (name, password) = text.split_once(':').map_or((text, None), |(name, password)| (name, Some(password)));
+        if name.is_empty() {
+            return Err(ValueError::new("there is no user name").hint("it is written as USER or USER:PASSWORD"));
+        }
+        Ok(Self { name: name.to_owned(), password: password.map(|password| Secret::new(password.to_owned())) })
+    }
+}
+
+/// `--bearer`: a token, or the file that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bearer {
+    /// The token itself.
+    Token(Secret),
+    /// A file whose text is the token, so that no list of processes shows it.
+    File(PathBuf),
+}
+
+impl FromStr for Bearer {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match text.strip_prefix('@') {
+            Some("") => Err(ValueError::new("there is no file after the @")),
+            Some(file) => Ok(Self::File(file.into())),
+            None => token(text).map(Self::Token),
+        }
+    }
+}
+
+/// A token as a header can carry it.
+pub(crate) fn token(text: &str) -> Result<Secret, ValueError> {
+    let text = text.trim();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(ValueError::new("a token is made of visible characters without blanks"));
+    }
+    Ok(Secret::new(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_with_and_without_passwords() {
+        let user: User = "me:pa:ss".parse().unwrap();
+        assert_eq!((user.name.as_str(), user.password.as_ref().map(Secret::expose)), ("me", Some("pa:ss")));
+        assert!(!format!("{user:?}").contains("pa:ss"));
+        assert_eq!("me".parse(), Ok(User { name: "me".into(), password: None }));
+        assert_eq!("me:".parse::<User>().unwrap().password, Some(Secret::new(String::new())));
+        assert!(":p".parse::<User>().is_err() && "".parse::<User>().is_err());
+    }
+
+    #[test]
+    fn tokens_and_their_files() {
+        assert_eq!("@/run/token".parse(), Ok(Bearer::File("/run/token".into())));
+        let token: Bearer = " abc ".parse().unwrap();
+        assert_eq!(token, Bearer::Token(Secret::new("abc".into())));
+        assert!(!format!("{token:?}").contains("abc"));
+        for wrong in ["", "@", "two words", "line\nbreak"] {
+            assert!(wrong.parse::<Bearer>().is_err(), "{wrong:?}");
+        }
+    }
+}

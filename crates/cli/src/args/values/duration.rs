@@ -1,0 +1,57 @@
+//! Times: `30`, `30s`, `500ms`, `1m30s`.
+
+use std::str::FromStr;
+
+use super::{ValueError, quoted, split_number};
+
+/// A time, from a millisecond to a year. A number without a unit counts seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Duration(pub(crate) std::time::Duration);
+
+impl FromStr for Duration {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let wrong = || ValueError::new(format!("{} is no time", quoted(text))).hint("times are written as 30s, 500ms or 1m30s");
+        let mut rest = text.trim();
+        let mut seconds = 0.0;
+        while !rest.is_empty() {
+            let (number, units) = split_number(rest);
+            let number: f64 = number.parse().map_err(|_| wrong())?;
+            let end = units.find(|c: char| c.is_ascii_digit()).unwrap_or(units.len());
+            seconds += number
+                * match units[..end].trim() {
+                    "" | "s" => 1.0,
+                    "ms" => 1e-3,
+                    "m" => 60.0,
+                    "h" => 3600.0,
+                    _ => return Err(wrong()),
+                };
+            rest = &units[end..];
+        }
+        // A timeout of a year is none; one of nothing never lets anything happen.
+        if !(1e-3..=31_536_000.0).contains(&seconds) {
+            return Err(wrong());
+        }
+        Ok(Self(std::time::Duration::from_secs_f64(seconds)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_users_write_them() {
+        let time = |text: &str| text.parse::<Duration>().map(|time| time.0.as_millis()).ok();
+        assert_eq!(time("30"), Some(30_000));
+        assert_eq!(time("1m30s"), Some(90_000));
+        assert_eq!(time("1m 30s"), Some(90_000));
+        assert_eq!(time("250ms"), Some(250));
+        assert_eq!(time("1.5s"), Some(1500));
+        assert_eq!(time("1h"), Some(3_600_000));
+        for wrong in ["", "s", "5x", "-1s", "0", "99999h", "1.2.3", "NaN"] {
+            assert_eq!(time(wrong), None, "{wrong:?}");
+        }
+    }
+}

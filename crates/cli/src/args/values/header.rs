@@ -1,0 +1,70 @@
+//! Header fields: `Name: value` adds one, `Name:` takes one of haul's own away.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderName, HeaderValue};
+
+use super::ValueError;
+
+/// Fields that say how a request is framed or which bytes it asks for: haul's own, since a file is put together by them.
+const OURS: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE];
+
+/// A header field.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Field {
+    /// Its name.
+    pub(crate) name: HeaderName,
+    /// What it says; `None` takes the field away.
+    pub(crate) value: Option<HeaderValue>,
+}
+
+impl fmt::Debug for Field {
+    /// Values may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Field({})", self.name)
+    }
+}
+
+impl FromStr for Field {
+    type Err = ValueError;
+
+    /// The errors repeat the name at most: the value may be a secret.
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let wrong = |text: &str| ValueError::new(text).hint("a header field is written as 'Name: value'");
+        let (name, value) = text.split_once(':').ok_or_else(|| wrong("there is no colon"))?;
+        let name: HeaderName = name.trim().parse().map_err(|_| wrong("what stands before the colon is no field name"))?;
+        if OURS.contains(&name) {
+            return Err(ValueError::new(format!("{name} is set by haul itself")));
+        }
+        let value = value.trim();
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| ValueError::new(format!("the value of {name} has a line break or a control character")))?;
+        value.set_sensitive(true);
+        Ok(Self { name, value: (!value.is_empty()).then_some(value) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_their_removal() {
+        let field: Field = "X-A:  b: c ".parse().unwrap();
+        assert_eq!((field.name.as_str(), field.value.unwrap().to_str().unwrap()), ("x-a", "b: c"));
+        assert_eq!("Accept:".parse::<Field>().unwrap().value, None);
+        for wrong in ["no colon", "a b: c", ": c", "a: b\r\nc: d", "a: b\0", "Range: bytes=0-1", "content-length: 5"] {
+            assert!(wrong.parse::<Field>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn values_are_never_shown() {
+        for text in ["Authorization: Bearer s3cret", "Authorization Bearer s3cret", "X: s3cret\r\n", "Range: s3cret"] {
+            let shown = format!("{:?}", text.parse::<Field>());
+            assert!(!shown.contains("s3cret"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Values as they are typed, parsed at the edge so that a wrong one is told with the flag it was given to.
+//!
+//! One file a kind. Their errors are [`ValueError`]s, which carry what to write instead and never repeat a text that may
+//! hold a secret; nor does the `Debug` of a value show one.
+
+mod credentials;
+mod duration;
+mod header;
+mod proxy;
+mod resolve;
+mod size;
+mod url;
+
+pub(crate) use credentials::{Bearer, User, token};
+pub(crate) use duration::Duration;
+pub(crate) use header::Field;
+pub(crate) use proxy::ProxyUrl;
+pub(crate) use resolve::Resolve;
+pub(crate) use size::Size;
+pub(crate) use url::HttpUrl;
+
+/// A value that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct ValueError {
+    /// What is wrong with it.
+    text: String,
+    /// What to write instead.
+    hint: Option<String>,
+}
+
+impl ValueError {
+    fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What to write instead, where that is known.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+/// A text as an error may repeat it: short, and without control characters.
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let short: String = text.chars().take(LONGEST).collect();
+    let more = if short.len() < text.len() { "..." } else { "" };
+    format!("\"{}{more}\"", short.escape_debug())
+}
+
+/// Splits at the first character that is not part of a decimal number.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}

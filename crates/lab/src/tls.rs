@@ -1,0 +1,121 @@
+//! Certificates, good and bad, from an authority made for a test.
+
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+
+/// An authority that signs certificates.
+#[derive(Debug)]
+pub struct Authority {
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+#[derive(Debug, Clone)]
+pub struct Issued {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// Its key, PEM.
+    pub key: String,
+}
+
+impl Authority {
+    /// A new authority.
+    ///
+    /// # Panics
+    /// When the system gives no randomness.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names are always fine");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, "haul lab");
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params.self_signed(&key).expect("own parameters");
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
+    /// The authority's own certificate, PEM: what a client must trust.
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// A good certificate for these names and addresses, to serve or to show.
+    #[must_use]
+    pub fn issue(&self, names: &[&str]) -> Issued {
+        self.sign(params(names))
+    }
+
+    /// One whose time is over.
+    #[must_use]
+    pub fn issue_expired(&self, names: &[&str]) -> Issued {
+        let mut params = params(names);
+        params.not_before = date_time_ymd(2001, 1, 1);
+        params.not_after = date_time_ymd(2002, 1, 1);
+        self.sign(params)
+    }
+
+    /// One that nobody but itself has signed.
+    ///
+    /// # Panics
+    /// When the system gives no randomness.
+    #[must_use]
+    pub fn self_signed(names: &[&str]) -> Issued {
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params(names).self_signed(&key).expect("own parameters");
+        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    fn sign(&self, params: CertificateParams) -> Issued {
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params.signed_by(&key, &self.issuer).expect("own parameters");
+        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).expect("names a test gave");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params
+}
+
+impl Issued {
+    /// A server's settings with this certificate; with `clients`, only those signed by it may connect.
+    ///
+    /// # Panics
+    /// For certificates that did not come from here.
+    #[must_use]
+    pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().expect("default versions");
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = rustls::RootCertStore::empty();
+                roots.add(authority.certificate.der().clone()).expect("own certificate");
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().expect("own roots"))
+            }
+        };
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("own PEM");
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("own PEM");
+        Arc::new(builder.with_single_cert(vec![certificate], key).expect("own certificate and key"))
+    }
+}
