@@ -1,17 +1,21 @@
 //! Messages as people read them: what happened, to what, and below it what to do.
 //!
-//! One line `haul: error: ...`, causes joined by colons, then perhaps `hint: ...`. Colour is for the words "error" and
-//! "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off.
+//! One line `haul: error: ...`, causes joined by colons, then perhaps `hint: ...`. Colour is for the words "error",
+//! "warning" and "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off. A standard error that is
+//! closed leaves nobody to tell, so failing to write there is no failure. What is wrong with a command line is in
+//! [`usage`].
+
+mod usage;
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use haul_net::{Kind, TlsProblem};
+use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
-use crate::exit::Exit;
+pub(crate) use usage::usage;
 
 /// An error and all its causes in one line. A cause that the line says already is left out.
 pub(crate) fn chain(error: &dyn Error) -> String {
@@ -25,59 +29,83 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         }
         cause = error.source();
     }
-    text
+    harmless(&text)
 }
 
-/// Prints an error and its hint on standard error.
+/// What peers and file names say may hold escape sequences; on a terminal they must do nothing.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Prints an error and its hint.
 pub(crate) fn error(text: &str, hint: Option<&str>) {
     let mut err = anstream::stderr().lock();
-    // A standard error that is closed leaves nobody to tell.
     let _ = writeln!(err, "haul: \x1b[1;31merror\x1b[0m: {text}");
     if let Some(hint) = hint {
         let _ = writeln!(err, "\x1b[1mhint\x1b[0m: {hint}");
     }
 }
 
-/// Prints a warning on standard error.
+/// Prints a warning.
 pub(crate) fn warning(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "haul: \x1b[1;33mwarning\x1b[0m: {text}");
 }
 
-/// Prints a line on standard error.
+/// Prints a line.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
-/// Prints a failed job. The causes of errors below ours are ours to explain.
+/// Prints a failed job.
 pub(crate) fn failed(failure: &GetError) {
     error(&chain(failure), hint(failure).as_deref());
 }
 
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
 pub(crate) fn hint(error: &GetError) -> Option<String> {
-    let GetError::Transport { source, .. } = error else { return error.hint() };
-    let hint = match source.kind() {
-        Kind::NoSuchHost(_) => "check the name; --resolve HOST:PORT:ADDRESS tells an address by hand",
+    let hint = match error {
+        GetError::Transport { source, .. } => transport_hint(source.kind()),
+        _ => None,
+    };
+    hint.map(str::to_owned).or_else(|| error.hint())
+}
+
+fn transport_hint(kind: &Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::NoSuchHost(_) => "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand",
         Kind::Resolve(_) => "check the network connection and the name servers",
-        Kind::Connect(_) | Kind::ConnectTimeout(_) => {
-            "is the host up, the port right, and is a proxy needed (--proxy)?"
-        }
+        Kind::Connect(_) | Kind::ConnectTimeout(_) => "is the host up, the port right, and is a proxy needed (--proxy)?",
         Kind::ProxyAuth(_) => "give the proxy's credentials: --proxy http://user:password@host:port",
         Kind::ProxyRefused(_) => "the proxy does not allow this target; --proxy '' goes around it",
         Kind::Tls(TlsProblem::UnknownIssuer) => "--cacert FILE trusts an authority of your own, --insecure anyone",
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => "--insecure goes on all the same, at your risk",
         Kind::Tls(TlsProblem::Roots) => "SSL_CERT_FILE or --cacert says where trusted certificates are",
-        Kind::Redirect(haul_plan::RedirectError::Downgrade) => "--allow-downgrade follows it",
-        Kind::Redirect(haul_plan::RedirectError::TooMany(_)) => "--max-redirs N follows more",
+        Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
+        Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
         Kind::Stall | Kind::Closed => "the same command goes on where this one stopped",
-        _ => return error.hint(),
-    };
-    Some(hint.into())
+        _ => return None,
+    })
 }
 
-/// A command line that cannot be read, or `--help` and `--version`, which are no errors.
-pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // A closed standard output leaves nobody to tell.
-    let _ = error.print();
-    if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Level {
+        text: &'static str,
+        #[source]
+        source: Option<Box<Self>>,
+    }
+
+    fn level(text: &'static str, source: Option<Level>) -> Level {
+        Level { text, source: source.map(Box::new) }
+    }
+
+    #[test]
+    fn causes_follow_once_each_and_cannot_drive_a_terminal() {
+        let error = level("cannot fetch", Some(level("closed", Some(level("closed", Some(level("a\x1b[2Jb\n", None)))))));
+        assert_eq!(chain(&error), "cannot fetch: closed: a\u{fffd}[2Jb\u{fffd}");
+    }
 }

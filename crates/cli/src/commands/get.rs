@@ -17,11 +17,11 @@ pub(crate) fn run(args: GetArgs) -> ExitCode {
     let settings = match GetSettings::resolve(&args) {
         Ok(settings) => settings,
         Err(error) => {
-            message::error(&message::chain(&error), Some("haul get --help lists what can be said"));
+            message::error(&message::chain(&error), error.advice());
             return Exit::Usage.into();
         }
     };
-    if args.insecure && !args.quiet {
+    if args.connection.insecure && !args.messages.quiet {
         message::warning("--insecure: nobody checks who answers");
     }
     let runtime = match runtime() {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: GetArgs) -> ExitCode {
 async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
     let stop = CancellationToken::new();
     let several = settings.jobs.len() > 1;
-    let wish = Wish { kind: args.progress, quiet: args.quiet, verbose: args.verbose };
+    let wish = Wish { kind: args.messages.progress, quiet: args.messages.quiet, verbose: args.messages.verbose };
     let mut tally = Tally::default();
     let GetSettings { client, options, jobs } = settings;
     let work = transfer((client, options), jobs, renderer(wish), &stop, |job, result| {
@@ -66,14 +66,14 @@ fn tell(args: &GetArgs, job: &Job, result: &Result<Outcome, GetError>) {
     let mut out = std::io::stdout().lock();
     // A closed standard output leaves nobody to tell; the file is in place all the same.
     let _ = match result {
-        Ok(outcome) if args.json => writeln!(out, "{}", report::object(outcome)),
+        Ok(outcome) if args.messages.json => writeln!(out, "{}", report::object(outcome)),
         Ok(outcome) if outcome.path.is_some() => report::checksums(outcome, &mut out),
         Ok(outcome) => report::checksums(outcome, &mut std::io::stderr().lock()),
-        Err(error) if args.json => writeln!(out, "{}", report::failure(&job.url, error)),
+        Err(error) if args.messages.json => writeln!(out, "{}", report::failure(&job.url, error)),
         Err(_) => Ok(()),
     };
     match result {
-        Ok(outcome) if !args.quiet => message::note(&report::summary(outcome)),
+        Ok(outcome) if !args.messages.quiet => message::note(&report::summary(outcome)),
         Ok(_) => {}
         Err(error) if is_closed_pipe(error) => {}
         Err(error) => message::failed(error),
