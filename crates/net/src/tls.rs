@@ -138,7 +138,8 @@ fn problem(error: &CertificateError) -> TlsProblem {
     match error {
         E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => TlsProblem::Expired,
         E::NotValidForName | E::NotValidForNameContext { .. } => TlsProblem::WrongHost,
-        E::UnknownIssuer => TlsProblem::UnknownIssuer,
+        // A bad signature is what an authority of the same name but another key looks like.
+        E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
         // An authority's own certificate used as a server's: what self-signed certificates usually are.
         E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => TlsProblem::UnknownIssuer,

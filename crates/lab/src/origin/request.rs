@@ -11,7 +11,7 @@ pub struct Asked {
     pub number: usize,
     /// Which connection it came over, from 0 on.
     pub connection: usize,
-    /// Connections that were open when it came, its own among them.
+    /// Connections that were open when its own was accepted, that one among them.
     pub open: usize,
     /// `GET`.
     pub method: String,
@@ -115,7 +115,7 @@ impl When {
         Self::is(|asked| asked.start() > 0)
     }
 
-    /// Those that come when more than n connections are open.
+    /// Those over connections that came when n were open already.
     #[must_use]
     pub fn crowded(connections: usize) -> Self {
         Self::is(move |asked| asked.open > connections)

@@ -59,13 +59,14 @@ impl Drop for Open {
 
 async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, (state, number): (Arc<State>, usize)) {
     let _open = Open::new(&state);
+    let open = *locked(&state.open);
     // Small writes go out at once; where that cannot be set, a test is slower and no less right.
     let _ = stream.set_nodelay(true);
     // A second handle on the socket, for a reset beneath TLS. The peer sees what happens; nobody here is to be told.
     let _ = match tls {
-        None => talk(stream, &state, number, |stream| reset(stream)).await,
+        None => talk(stream, &state, (number, open), |stream| reset(stream)).await,
         Some(config) => match TlsAcceptor::from(config).accept(stream).await {
-            Ok(stream) => talk(stream, &state, number, |stream| reset(stream.get_ref().0)).await,
+            Ok(stream) => talk(stream, &state, (number, open), |stream| reset(stream.get_ref().0)).await,
             Err(error) => Err(error),
         },
     };
@@ -77,7 +78,12 @@ fn reset(stream: &TcpStream) {
     let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
 }
 
-async fn talk<S>(mut stream: S, state: &State, connection: usize, reset: impl Fn(&S)) -> io::Result<()>
+async fn talk<S>(
+    mut stream: S,
+    state: &State,
+    (connection, open): (usize, usize),
+    reset: impl Fn(&S),
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -86,6 +92,7 @@ where
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
         let Some(mut asked) = Asked::parse(&head) else { return Ok(()) };
         asked.connection = connection;
+        asked.open = open;
         let (reply, index) = answer(state, asked);
         tokio::time::sleep(state.latency + reply.delay).await;
         let keep = write(&mut stream, state, (&reply, index), pace.as_ref(), &reset).await?;
@@ -114,7 +121,6 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) 
 /// Records a request and makes its answer.
 fn answer(state: &State, mut asked: Asked) -> (Reply, usize) {
     let resource = locked(&state.resources).get(asked.path()).cloned();
-    asked.open = *locked(&state.open);
     let mut log = locked(&state.asked);
     asked.number = log.iter().filter(|known| known.path() == asked.path()).count();
     let reply = match resource {

@@ -103,8 +103,15 @@ impl<'a> Run<'a> {
         }
         let mut partial = None;
         loop {
-            if let Some(outcome) = self.attempt(&place, &mut partial).await? {
-                return Ok(outcome);
+            match self.attempt(&place, &mut partial).await {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(outcome),
+                Err(error) => {
+                    if let Some(partial) = partial.take() {
+                        partial.abandon_unless_resumable();
+                    }
+                    return Err(error);
+                }
             }
         }
     }

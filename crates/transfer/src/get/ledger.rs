@@ -12,25 +12,16 @@ use crate::journal::Span;
 pub(super) struct Ledger {
     /// In the order of the writes.
     pieces: Vec<Span>,
-    /// Bytes in them.
-    bytes: u64,
 }
 
 impl Ledger {
     /// Adds a piece that is in the file.
     pub(super) fn add(&mut self, piece: Span) {
-        self.bytes += piece.end - piece.start;
         self.pieces.push(piece);
-    }
-
-    /// Bytes that a kill would cost now.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Hands over the pieces and begins anew.
     pub(super) fn take(&mut self) -> Vec<Span> {
-        self.bytes = 0;
         std::mem::take(&mut self.pieces)
     }
 }
@@ -72,10 +63,9 @@ mod tests {
             for (start, end) in ranges {
                 ledger.add(Span { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
             }
-            prop_assert_eq!(ledger.bytes(), text.len() as u64);
             let whole = Span { start: 0, end: text.len() as u64, crc: crc32c(&text) };
             prop_assert_eq!(joined(ledger.take()), vec![whole]);
-            prop_assert_eq!(ledger.bytes(), 0);
+            prop_assert_eq!(ledger.take(), vec![]);
         }
     }
 

@@ -98,6 +98,13 @@ impl Partial {
         let _ = remove(&self.target.part());
     }
 
+    /// Removes all traces, unless a journal says that there is something to resume.
+    pub(super) fn abandon_unless_resumable(self) {
+        if !self.target.journal().exists() {
+            self.abandon();
+        }
+    }
+
     /// The file as the engine writes to it.
     pub(super) fn storage(&self) -> Arc<dyn Storage> {
         Arc::<PartFile>::clone(&self.file)

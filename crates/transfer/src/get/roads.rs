@@ -14,7 +14,7 @@ use super::segmented::{Coordinator, Ended, First, Floor};
 use super::shared::{Shared, Start};
 use crate::checksum::{Digested, Follower, Hashers};
 use crate::disk::{Storage, blocking};
-use crate::error::GetError;
+use crate::error::{Class, GetError};
 use crate::event::Event;
 use crate::journal::Header;
 use crate::options::{Connections, Existing, Outcome};
@@ -44,10 +44,17 @@ impl Run<'_> {
         self.tally.fetched += shared.fetched();
         self.tally.segments += shared.segments();
         self.url = shared.url();
-        match ended? {
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                landing.partial.abandon_unless_resumable();
+                return Err(error);
+            }
+        };
+        match ended {
             Ended::Whole => {
                 let done = self.complete(landing, follower, total).await;
-                if done.is_err() {
+                if done.as_ref().is_err_and(|error| error.class() != Class::Verification) {
                     let pieces = shared.table().ledger.take();
                     // The error that is told already is the one that matters.
                     let _ = checkpoints.close(pieces).await;

@@ -1,0 +1,127 @@
+//! A job against an origin, in one call.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, Resource, within};
+use haul_net::{Client, ClientConfig};
+use haul_plan::{Checksum, RetryOptions};
+use haul_transfer::{Connections, Engine, Event, GetError, GetOptions, Job, Outcome, Output};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// No test takes longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A directory, settings, and what a test says about a job.
+pub(crate) struct Case {
+    pub(crate) dir: TempDir,
+    pub(crate) options: GetOptions,
+    pub(crate) client: ClientConfig,
+    pub(crate) output: Option<Output>,
+    pub(crate) checksums: Vec<Checksum>,
+    pub(crate) stop: CancellationToken,
+}
+
+/// What came of it.
+pub(crate) struct Ran {
+    pub(crate) result: Result<Outcome, GetError>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Case {
+    /// Settings that make a small file many segments, and retries quick.
+    pub(crate) fn new() -> Self {
+        let retry = RetryOptions { retries: 6, base: Duration::from_millis(5), cap: Duration::from_millis(20), ..RetryOptions::default() };
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            options: GetOptions {
+                connections: Connections::Fixed(4),
+                min_segment: 64 << 10,
+                segment: Some(256 << 10),
+                retry,
+                checkpoint: Duration::from_millis(20),
+                ..GetOptions::default()
+            },
+            client: ClientConfig { stall_timeout: Duration::from_millis(300), ..ClientConfig::default() },
+            output: None,
+            checksums: Vec::new(),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.dir.path().join("f.bin")
+    }
+
+    /// Downloads a URL.
+    pub(crate) async fn get(&self, url: &str) -> Ran {
+        let (sender, mut receiver) = mpsc::channel(64);
+        let engine = Engine::new(Client::new(self.client.clone()).unwrap(), self.options.clone(), sender);
+        let job = Job {
+            id: 7,
+            url: url.parse().unwrap(),
+            output: self.output.clone().unwrap_or_else(|| Output::File(self.path())),
+            checksums: self.checksums.clone(),
+        };
+        let stop = self.stop.clone();
+        let work = async move { engine.get(job, stop).await };
+        let listen = async move {
+            let mut events = Vec::new();
+            while let Some(event) = receiver.recv().await {
+                events.push(event);
+            }
+            events
+        };
+        let (result, events) = within(LIMIT, async { tokio::join!(work, listen) }).await;
+        Ran { result, events }
+    }
+
+    /// Downloads from an origin that serves one resource, and returns the origin for questions.
+    pub(crate) async fn run(&self, resource: Resource) -> (Ran, Origin) {
+        let origin = serve(resource).await;
+        let ran = self.get(&origin.url("/f.bin")).await;
+        (ran, origin)
+    }
+
+    /// That the file is this, and that nothing else lies beside it.
+    pub(crate) fn assert_file(&self, content: &Content) {
+        assert_eq!(self.listing(), ["f.bin"], "something else lies beside the file");
+        assert!(std::fs::read(self.path()).unwrap() == content.to_vec(), "the file is not what was served");
+    }
+
+    /// The names in the directory.
+    pub(crate) fn listing(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn outcome(&self) -> &Outcome {
+        self.result.as_ref().unwrap_or_else(|error| panic!("{error}: {error:?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn error(&self) -> &GetError {
+        self.result.as_ref().expect_err("it should have failed")
+    }
+
+    pub(crate) fn warned(&self, words: &str) -> bool {
+        self.events.iter().any(|event| matches!(event, Event::Warning { text, .. } if text.contains(words)))
+    }
+}
+
+/// An origin with one resource at `/f.bin`.
+pub(crate) async fn serve(resource: Resource) -> Origin {
+    Origin::builder().resource("/f.bin", resource).start().await
+}
+
+/// Two and a bit MiB: nine segments of the harness's size.
+pub(crate) fn content() -> Content {
+    Content::random(1, (2 << 20) + 77_777)
+}

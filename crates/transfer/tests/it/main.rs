@@ -1,0 +1,9 @@
+//! The engine against scripted origins: the rows of the corner cases by their numbers, A for the origin, B for this side.
+
+mod harness;
+mod rows_a_bodies;
+mod rows_a_names;
+mod rows_a_ranges;
+mod rows_a_refusals;
+mod rows_b;
+mod slow_disk;

@@ -1,0 +1,213 @@
+//! Rows A1 to A9 and A30: what an origin does with ranges and validators.
+
+use haul_lab::{Content, Resource, When, breakage};
+use haul_plan::Checksum;
+use haul_transfer::{Class, Connections};
+
+use crate::harness::{Case, content};
+
+/// One version of A5's two.
+fn other() -> Content {
+    Content::random(2, content().length())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
+    let case = Case::new();
+    let (ran, origin) = case.run(Resource::new(content())).await;
+    assert_eq!(ran.outcome().bytes, content().length());
+    case.assert_file(&content());
+    assert!(origin.connections() > 1);
+    assert_eq!(origin.sent(), content().length());
+    assert!(origin.asked().iter().all(|asked| asked.status == 206 && asked.method == "GET"));
+    assert!(origin.asked().iter().all(|asked| asked.header("accept-encoding") == Some("identity")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
+    let case = Case::new();
+    let (ran, origin) = case.run(Resource::new(content()).rule(When::always(), breakage::ignore_range)).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert_eq!((origin.asked().len(), origin.connections()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
+    let case = Case::new();
+    let every_fifth = When::is(|asked| asked.number % 5 == 3);
+    let (ran, origin) = case.run(Resource::new(content()).rule(every_fifth, breakage::ignore_range)).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert!(origin.asked().iter().filter(|asked| asked.status == 206).count() > 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
+    let case = Case::new();
+    let (ran, origin) = case.run(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range)).await;
+    assert_eq!(ran.outcome().bytes, content().length());
+    case.assert_file(&content());
+    assert!(ran.warned("cannot be trusted"));
+    assert!(origin.asked().last().is_some_and(|asked| asked.header("range").is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a4_a_misread_if_range_is_not_sent_again() {
+    let case = Case::new();
+    let (ran, origin) = case.run(Resource::new(content()).rule(When::always(), breakage::misread_if_range)).await;
+    ran.outcome();
+    case.assert_file(&content());
+    let asked = origin.asked();
+    assert!(asked.iter().any(|asked| asked.header("if-range").is_some()));
+    assert!(asked.iter().filter(|asked| asked.status == 206).all(|asked| asked.header("if-range").is_none()));
+    assert!(asked.last().is_some_and(|asked| asked.header("if-range").is_none()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a5_a_change_starts_over_once_on_the_new_version() {
+    let case = Case::new();
+    let newer = other();
+    let changed = newer.clone();
+    let resource = Resource::new(content()).rule(When::after(3), move |asked, reply| {
+        reply.set("ETag", "\"v2\"");
+        if asked.header("if-range").is_some_and(|sent| sent != "\"v2\"") {
+            breakage::ignore_range(asked, reply);
+        }
+        if let haul_lab::Body::Part(content, _) = &mut reply.body {
+            *content = changed.clone();
+        }
+    });
+    let (ran, _origin) = case.run(resource).await;
+    assert_eq!(ran.outcome().etag.as_deref(), Some("\"v2\""));
+    assert!(ran.warned("changed at the origin"));
+    case.assert_file(&newer);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a5_a_second_change_is_an_error_and_no_file() {
+    let case = Case::new();
+    let resource = Resource::new(content()).rule(When::always(), |asked, reply| {
+        reply.set("ETag", &format!("\"v{}\"", asked.number / 3));
+    });
+    let (ran, _origin) = case.run(resource).await;
+    assert_eq!(ran.error().class(), Class::Verification);
+    assert!(!case.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range() {
+    for resource in [
+        Resource::bare(content()).etag("W/\"v1\""),
+        Resource::bare(content()).last_modified(&recent()),
+    ] {
+        let case = Case::new();
+        let (ran, origin) = case.run(resource).await;
+        ran.outcome();
+        case.assert_file(&content());
+        assert!(origin.asked().iter().all(|asked| asked.header("if-range").is_none()));
+    }
+}
+
+/// Ten seconds ago: too young for a strong validator.
+fn recent() -> String {
+    httpdate::fmt_http_date(std::time::SystemTime::now() - std::time::Duration::from_secs(10))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a6_a_weak_tag_that_changes_is_a_change() {
+    let case = Case::new();
+    let resource = Resource::bare(content()).rule(When::always(), |asked, reply| {
+        reply.set("ETag", &format!("W/\"v{}\"", asked.number / 3));
+    });
+    let (ran, _origin) = case.run(resource).await;
+    assert_eq!(ran.error().class(), Class::Verification);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_without_validators_the_length_must_agree_and_a_warning_says_so() {
+    let case = Case::new();
+    let (ran, _origin) = case.run(Resource::bare(content())).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert!(ran.warned("neither ETag nor Last-Modified"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a8_wrong_content_ranges_never_reach_the_file() {
+    for wrong in [
+        "bytes 0-99/2174929",
+        "bytes 262144-524287/2174930",
+        "bytes 262144-524287/*",
+        "bytes 262144-99999999999999999999/2174929",
+        "bytes 524287-262144/2174929",
+        "bytes 262144-524287/5",
+        "junk",
+    ] {
+        let case = Case::new();
+        let (ran, _origin) = case.run(Resource::new(content()).rule(When::nth(1), breakage::content_range(wrong))).await;
+        ran.outcome();
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
+    let case = Case::new();
+    let wrong = breakage::content_range("bytes 0-99/2174929");
+    let (ran, origin) = case.run(Resource::new(content()).rule(When::mid_file(), wrong)).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert_eq!(origin.asked().last().unwrap().status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
+    for kind in ["application/octet-stream", "multipart/byteranges; boundary=x"] {
+        let case = Case::new();
+        let resource = Resource::new(content()).rule(When::is(|asked| asked.header("range").is_some()), move |_, reply| {
+            reply.unset("Content-Range");
+            reply.set("Content-Type", kind);
+        });
+        let (ran, _origin) = case.run(resource).await;
+        ran.outcome();
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
+    let case = Case::new();
+    let resource = Resource::bare(content()).rule(When::always(), |asked, reply| {
+        let longer = 4_000_000 + asked.number as u64;
+        let range = asked.range(longer).unwrap_or(0..longer);
+        reply.set("Content-Range", &format!("bytes {}-{}/{longer}", range.start, range.end - 1));
+    });
+    let (ran, _origin) = case.run(resource).await;
+    assert_eq!(ran.error().class(), Class::Verification);
+    assert!(!case.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
+    let segment = 256 << 10;
+    for length in [0, 1, segment - 1, segment, segment + 1, 2 * segment] {
+        let case = Case::new();
+        let content = Content::random(3, length);
+        let (ran, origin) = case.run(Resource::new(content.clone())).await;
+        assert_eq!(ran.outcome().bytes, length);
+        case.assert_file(&content);
+        assert_eq!(origin.asked().len() as u64, length.div_ceil(segment).max(1), "length {length}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_of_one_connection_is_obeyed_and_digests_are_reported() {
+    let mut case = Case::new();
+    case.options.connections = Connections::Fixed(1);
+    case.checksums = vec!["sha256".parse::<Checksum>().unwrap()];
+    let (ran, origin) = case.run(Resource::new(content())).await;
+    assert_eq!(ran.outcome().checksums[0].1, content().sha256());
+    assert_eq!(origin.connections(), 1);
+    assert_eq!(ran.outcome().connections, 1);
+}
