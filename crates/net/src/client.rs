@@ -84,8 +84,6 @@ pub struct Fetch<'a> {
     pub range: Option<Range<u64>>,
     /// Further header fields: conditions.
     pub headers: HeaderMap,
-    /// Not over a resting connection.
-    pub fresh: bool,
 }
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
@@ -187,7 +185,7 @@ impl Client {
     /// One request over one connection; a resting connection that was closed is replaced once.
     async fn exchange(&self, url: &Url, fetch: &Fetch<'_>, proxy_auth: Option<&str>) -> Result<Answer, Error> {
         let (route, forward) = self.route(url);
-        if !fetch.fresh && let Some(connection) = self.shared.pool.take(&route) {
+        if let Some(connection) = self.shared.pool.take(&route) {
             let timings = Timings { reused: true, ..Timings::default() };
             let ready = Ready { connection, route: route.clone(), timings, peer: None };
             match self.send(url, fetch, (forward, proxy_auth), ready).await {

@@ -93,7 +93,7 @@ impl Run<'_> {
             if_range_sent: headers.contains_key(IF_RANGE),
             conditional: question.have.is_some(),
         };
-        let fetch = Fetch { url: &self.url, given: &self.job.url, range: question.range.clone(), headers, fresh: self.fresh };
+        let fetch = Fetch { url: &self.url, given: &self.job.url, range: question.range.clone(), headers };
         let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         let brings = match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
@@ -136,7 +136,6 @@ impl Run<'_> {
         range: Option<Range<u64>>,
         resumable: bool,
     ) -> Result<Healed, GetError> {
-        self.fresh = true;
         let redirected = self.url != self.job.url;
         let standing = Standing { flowing: 0, redirected, jitter: rand::random() };
         let action = failure.trouble().map_or(Action::GiveUp, |t| self.course.on_trouble(t, standing));

@@ -43,8 +43,6 @@ pub(super) struct Run<'a> {
     pub(super) one_stream: bool,
     /// Whether If-Range may be sent.
     pub(super) if_range: bool,
-    /// Whether the next request wants a new connection.
-    pub(super) fresh: bool,
     /// What the outcome will say.
     pub(super) tally: Tally,
     /// When the job began.
@@ -88,7 +86,6 @@ impl<'a> Run<'a> {
             path: PathBuf::new(),
             one_stream: false,
             if_range: true,
-            fresh: false,
             tally: Tally::default(),
             started: Instant::now(),
         }

@@ -88,8 +88,6 @@ pub(super) struct Floor {
     hold: Option<Instant>,
     /// Bytes told to the course so far.
     told: u64,
-    /// Whether the next worker should open a new connection.
-    fresh: bool,
 }
 
 /// What woke the coordinator.
@@ -134,15 +132,15 @@ impl Coordinator<'_> {
 
     /// Brings the number of workers up to the target, as far as there is work for them.
     fn staff(&mut self, first: &mut Option<First>) {
-        self.shared.target.store(self.control.target(), Ordering::Relaxed);
+        let (target, running) = (self.control.target(), self.floor.numbers.len());
+        self.shared.surplus.store(running.saturating_sub(target), Ordering::Relaxed);
         if self.floor.hold.is_some_and(|until| Instant::now() < until) {
             return;
         }
         self.floor.hold = None;
-        for number in 0..self.control.target() {
-            if self.floor.numbers.contains(&number) {
-                continue;
-            }
+        let free = (0..).filter(|number| !self.floor.numbers.contains(number));
+        let free: Vec<usize> = free.take(target.saturating_sub(running)).collect();
+        for number in free {
             if first.is_none() && !self.shared.table().plan.has_work(self.shared.now()) {
                 return;
             }
@@ -164,7 +162,6 @@ impl Coordinator<'_> {
             job: self.job,
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
-            fresh: std::mem::take(&mut self.floor.fresh),
         };
         let first = answer.and_then(|(answer, range)| Some((answer, self.shared.adopt(range)?)));
         self.floor.numbers.push(number);
@@ -252,7 +249,6 @@ impl Coordinator<'_> {
 
     async fn on_failure(&mut self, failure: Failure, range: Range<u64>) -> Result<Option<Ended>, GetError> {
         self.account();
-        self.floor.fresh = true;
         let url = self.shared.url();
         let Some(trouble) = failure.trouble() else {
             return Err(failure.into_error(&url, Some(range), &self.path));

@@ -200,7 +200,7 @@ impl Run<'_> {
             headers.insert(http::header::IF_RANGE, value);
         }
         let asked = Asked { range: range.clone(), pinned: Some(&flow.version), if_range_sent, conditional: false };
-        let fetch = Fetch { url: &self.url, given: &self.job.url, range: range.clone(), headers, fresh: true };
+        let fetch = Fetch { url: &self.url, given: &self.job.url, range: range.clone(), headers };
         let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {

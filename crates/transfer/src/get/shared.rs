@@ -37,8 +37,8 @@ pub(super) struct Shared {
     url: Mutex<Url>,
     /// The plan and what goes with it.
     table: Mutex<Table>,
-    /// Workers wanted: one with a number not below this retires at its next segment.
-    pub(super) target: AtomicUsize,
+    /// Workers too many: each that sees one here takes it and retires at its next segment.
+    pub(super) surplus: AtomicUsize,
     /// Whether If-Range is understood by this origin (row A4).
     pub(super) if_range: AtomicBool,
     /// Bytes that came over the wire, in this run and for this job.
@@ -85,7 +85,7 @@ impl Shared {
                 cuts: HashMap::new(),
                 flowing: 0,
             }),
-            target: AtomicUsize::new(1),
+            surplus: AtomicUsize::new(0),
             if_range: AtomicBool::new(start.if_range),
             fetched: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -122,6 +122,12 @@ impl Shared {
         *self.url.lock().unwrap_or_else(PoisonError::into_inner) = url;
     }
 
+    /// Whether the worker that asks should retire: fewer are wanted than there are.
+    pub(super) fn retires(&self) -> bool {
+        let one_less = |surplus: usize| surplus.checked_sub(1);
+        self.surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+
     /// The next claim for an idle worker; cuts a victim that is left with nothing.
     pub(super) fn claim(&self) -> Option<Held> {
         let now = self.now();
@@ -151,7 +157,7 @@ impl Shared {
     }
 
     /// Asks for a range and judges the head of what comes; only an answer whose bytes may go into the file returns.
-    pub(super) async fn ask(&self, range: Range<u64>, fresh: bool) -> Result<(Answer, Range<u64>), Failure> {
+    pub(super) async fn ask(&self, range: Range<u64>) -> Result<(Answer, Range<u64>), Failure> {
         let url = self.url();
         let if_range = self.pinned.if_range().filter(|_| self.if_range.load(Ordering::Relaxed));
         let asked = Asked {
@@ -164,7 +170,7 @@ impl Shared {
         if let Some(value) = if_range {
             headers.insert(http::header::IF_RANGE, value);
         }
-        let fetch = Fetch { url: &url, given: &self.first_url, range: Some(range), headers, fresh };
+        let fetch = Fetch { url: &url, given: &self.first_url, range: Some(range), headers };
         let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
         let answer = self.client.fetch(fetch).await.map_err(transport)?;
         match judge(&asked, answer.status, &answer.headers, std::time::SystemTime::now()) {

@@ -35,8 +35,6 @@ pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     /// Where ended segments are told.
     pub(super) events: EventSender,
-    /// Whether to ask for a new connection: the last one was refused or broke.
-    pub(super) fresh: bool,
 }
 
 /// How a worker ended.
@@ -58,22 +56,22 @@ pub(super) enum End {
 }
 
 impl Worker {
-    /// Works until there is nothing to claim, the number of workers wanted falls below this one's, or a failure.
+    /// Works until there is nothing to claim, fewer workers are wanted, or a failure.
     ///
     /// Dropping it at any await loses at most the gathered bytes: what was written is in the plan.
-    pub(super) async fn run(mut self, first: Option<(Answer, Held)>) -> Exit {
+    pub(super) async fn run(self, first: Option<(Answer, Held)>) -> Exit {
         let number = self.number;
         let end = self.work(first).await;
         Exit { number, end }
     }
 
-    async fn work(&mut self, first: Option<(Answer, Held)>) -> End {
+    async fn work(&self, first: Option<(Answer, Held)>) -> End {
         if let Some((answer, held)) = first {
             if let Err(failure) = self.segment(Some(answer), &held).await {
                 return End::Failed(failure, held.claim.range);
             }
         }
-        while self.number < self.shared.target.load(Ordering::Relaxed) {
+        while !self.shared.retires() {
             let Some(held) = self.shared.claim() else { break };
             if let Err(failure) = self.segment(None, &held).await {
                 return End::Failed(failure, held.claim.range);
@@ -83,13 +81,13 @@ impl Worker {
     }
 
     /// Fetches one claim, as far as it stays ours. Whatever happens, the claim is released.
-    async fn segment(&mut self, answer: Option<Answer>, held: &Held) -> Result<(), Failure> {
+    async fn segment(&self, answer: Option<Answer>, held: &Held) -> Result<(), Failure> {
         let _release = Release { shared: &self.shared, id: held.claim.id };
         let started = self.shared.now();
         let fetch = async {
             let answer = match answer {
                 Some(answer) => answer,
-                None => self.shared.ask(held.claim.range.clone(), self.fresh).await?.0,
+                None => self.shared.ask(held.claim.range.clone()).await?.0,
             };
             self.shared.table().plan.first_byte(held.claim.id, self.shared.now());
             self.body(answer, held).await
@@ -99,7 +97,6 @@ impl Worker {
             // Another worker has taken the whole rest: this connection was too slow, and goes.
             () = held.cut.cancelled() => return Ok(()),
         };
-        self.fresh = came.is_err();
         let (written, failure) = match came {
             Ok(written) => (written, None),
             Err(Broken { written, failure }) => (written, Some(failure)),
