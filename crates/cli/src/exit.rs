@@ -21,6 +21,8 @@ pub(crate) enum Exit {
     Network = 5,
     /// SIGINT or SIGTERM; what can be resumed was kept.
     Interrupted = 130,
+    /// Whoever read standard output is gone: what a shell reports for a program that SIGPIPE ends.
+    ReaderGone = 141,
 }
 
 impl Exit {
@@ -34,12 +36,7 @@ impl Exit {
         }
     }
 
-    /// The code for a job's end.
-    pub(crate) fn of_result<T>(result: &Result<T, GetError>) -> Self {
-        result.as_ref().map_or_else(Self::of, |_| Self::Done)
-    }
-
-    /// Its name in `--json`.
+    /// Its name in objects that programs read.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -49,6 +46,7 @@ impl Exit {
             Self::LocalIo => "local_io",
             Self::Network => "network",
             Self::Interrupted => "interrupted",
+            Self::ReaderGone => "reader_gone",
         }
     }
 }
@@ -56,5 +54,62 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
+    }
+}
+
+/// The ends of several jobs, and the code they come to.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// How many ended, well or not.
+    ended: usize,
+    /// The first end that was not `Done`.
+    first: Option<Exit>,
+    /// Whether a signal ended any.
+    interrupted: bool,
+}
+
+impl Tally {
+    /// A job ended.
+    pub(crate) fn add(&mut self, exit: Exit) {
+        self.ended += 1;
+        self.interrupted |= exit == Exit::Interrupted;
+        if exit != Exit::Done {
+            self.first.get_or_insert(exit);
+        }
+    }
+
+    /// The code of `jobs` jobs: a single one's own; of several, whether any failed.
+    pub(crate) fn exit(&self, jobs: usize) -> Exit {
+        match self.first {
+            _ if self.interrupted || self.ended < jobs => Exit::Interrupted,
+            None => Exit::Done,
+            Some(Exit::ReaderGone) => Exit::ReaderGone,
+            Some(_) if jobs > 1 => Exit::SomeFailed,
+            Some(exit) => exit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(jobs: usize, ends: &[Exit]) -> Exit {
+        let mut tally = Tally::default();
+        ends.iter().for_each(|end| tally.add(*end));
+        tally.exit(jobs)
+    }
+
+    #[test]
+    fn one_job_has_its_own_code_and_several_have_one_for_all() {
+        assert_eq!(exit(1, &[Exit::Done]), Exit::Done);
+        assert_eq!(exit(1, &[Exit::Verification]), Exit::Verification);
+        assert_eq!(exit(2, &[Exit::Done, Exit::Network]), Exit::SomeFailed);
+        assert_eq!(
+            exit(2, &[Exit::Network, Exit::Interrupted]),
+            Exit::Interrupted
+        );
+        assert_eq!(exit(2, &[Exit::Done]), Exit::Interrupted);
+        assert_eq!(exit(2, &[Exit::ReaderGone, Exit::Done]), Exit::ReaderGone);
     }
 }

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
     };
     log();
     match args.command {
-        Command::Get(get) => commands::get::run(*get),
+        Command::Get(get) => commands::get::run(&get),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::Completions(which) => commands::completions::run(which.shell),
     }
@@ -30,8 +30,13 @@ fn main() -> ExitCode {
 
 /// `RUST_LOG` turns on what the libraries trace, on standard error.
 fn log() {
-    let Ok(filter) = std::env::var("RUST_LOG") else { return };
+    let Ok(filter) = std::env::var("RUST_LOG") else {
+        return;
+    };
     let filter = tracing_subscriber::EnvFilter::new(filter);
     // Set once, here: it cannot fail.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .try_init();
 }

@@ -34,31 +34,30 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 
 /// What peers and file names say may hold escape sequences; on a terminal they must do nothing.
 pub(crate) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+/// An error and its hint as they are printed.
+pub(crate) fn error_text(text: &str, hint: Option<&str>) -> String {
+    let hint = hint.map_or_else(String::new, |hint| format!("\n\x1b[1mhint\x1b[0m: {hint}"));
+    format!("haul: \x1b[1;31merror\x1b[0m: {text}{hint}")
 }
 
 /// Prints an error and its hint.
 pub(crate) fn error(text: &str, hint: Option<&str>) {
-    let mut err = anstream::stderr().lock();
-    let _ = writeln!(err, "haul: \x1b[1;31merror\x1b[0m: {text}");
-    if let Some(hint) = hint {
-        let _ = writeln!(err, "\x1b[1mhint\x1b[0m: {hint}");
-    }
+    note(&error_text(text, hint));
 }
 
 /// Prints a warning.
 pub(crate) fn warning(text: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "haul: \x1b[1;33mwarning\x1b[0m: {text}");
+    note(&format!("haul: \x1b[1;33mwarning\x1b[0m: {text}"));
 }
 
-/// Prints a line.
+/// Prints a line, without its colours where they are not wanted.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
-}
-
-/// Prints a failed job.
-pub(crate) fn failed(failure: &GetError) {
-    error(&chain(failure), hint(failure).as_deref());
 }
 
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
@@ -72,14 +71,26 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
 
 fn transport_hint(kind: &Kind) -> Option<&'static str> {
     Some(match kind {
-        Kind::NoSuchHost(_) => "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand",
+        Kind::NoSuchHost(_) => {
+            "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
+        }
         Kind::Resolve(_) => "check the network connection and the name servers",
-        Kind::Connect(_) | Kind::ConnectTimeout(_) => "is the host up, the port right, and is a proxy needed (--proxy)?",
-        Kind::ProxyAuth(_) => "give the proxy's credentials: --proxy http://user:password@host:port",
+        Kind::Connect(_) | Kind::ConnectTimeout(_) => {
+            "is the host up, the port right, and is a proxy needed (--proxy)?"
+        }
+        Kind::ProxyAuth(_) => {
+            "give the proxy's credentials: --proxy http://user:password@host:port"
+        }
         Kind::ProxyRefused(_) => "the proxy does not allow this target; --proxy '' goes around it",
-        Kind::Tls(TlsProblem::UnknownIssuer) => "--cacert FILE trusts an authority of your own, --insecure anyone",
-        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => "--insecure goes on all the same, at your risk",
-        Kind::Tls(TlsProblem::Roots) => "SSL_CERT_FILE or --cacert says where trusted certificates are",
+        Kind::Tls(TlsProblem::UnknownIssuer) => {
+            "--cacert FILE trusts an authority of your own, --insecure anyone"
+        }
+        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
+            "--insecure goes on all the same, at your risk"
+        }
+        Kind::Tls(TlsProblem::Roots) => {
+            "SSL_CERT_FILE or --cacert says where trusted certificates are"
+        }
         Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
         Kind::Stall | Kind::Closed => "the same command goes on where this one stopped",
@@ -100,12 +111,21 @@ mod tests {
     }
 
     fn level(text: &'static str, source: Option<Level>) -> Level {
-        Level { text, source: source.map(Box::new) }
+        Level {
+            text,
+            source: source.map(Box::new),
+        }
     }
 
     #[test]
     fn causes_follow_once_each_and_cannot_drive_a_terminal() {
-        let error = level("cannot fetch", Some(level("closed", Some(level("closed", Some(level("a\x1b[2Jb\n", None)))))));
+        let error = level(
+            "cannot fetch",
+            Some(level(
+                "closed",
+                Some(level("closed", Some(level("a\x1b[2Jb\n", None)))),
+            )),
+        );
         assert_eq!(chain(&error), "cannot fetch: closed: a\u{fffd}[2Jb\u{fffd}");
     }
 }

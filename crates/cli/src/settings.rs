@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use haul_net::{
-    ClientConfig, ConnectorConfig, Credentials, Family, Identity, Login, Netrc, NoProxy, ProxyRules, Secret, TlsOptions, connector,
+    ClientConfig, ConnectorConfig, Credentials, Family, Identity, Login, Netrc, NoProxy,
+    ProxyRules, Secret, TlsOptions, connector,
 };
 use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
-use crate::args::{Bearer, ConnectionArgs, Field, GetArgs, OutputArgs, RequestArgs, Resolve, User, token};
+use crate::args::{
+    Bearer, ConnectionArgs, Field, GetArgs, OutputArgs, RequestArgs, Resolve, User, token,
+};
 
 /// A setting that cannot be used: exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -25,15 +28,25 @@ pub(crate) struct SettingError {
 
 impl SettingError {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), hint: None, source: None }
+        Self {
+            text: text.into(),
+            hint: None,
+            source: None,
+        }
     }
 
     fn because(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { source: Some(source.into()), ..self }
+        Self {
+            source: Some(source.into()),
+            ..self
+        }
     }
 
     fn hint(self, hint: &'static str) -> Self {
-        Self { hint: Some(hint), ..self }
+        Self {
+            hint: Some(hint),
+            ..self
+        }
     }
 
     /// What to do about it, where that is known.
@@ -59,19 +72,38 @@ impl GetSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &GetArgs) -> Result<Self, SettingError> {
-        let to_stdout = args.output.file.as_ref().is_some_and(|file| file.as_os_str() == "-");
+        let to_stdout = args
+            .output
+            .file
+            .as_ref()
+            .is_some_and(|file| file.as_os_str() == "-");
         if args.output.file.is_some() && args.urls.len() > 1 {
-            return Err(SettingError::new("-o names one file, but there are several URLs").hint("-d DIR takes them all"));
+            return Err(
+                SettingError::new("-o names one file, but there are several URLs")
+                    .hint("-d DIR takes them all"),
+            );
         }
         if to_stdout && args.messages.json {
-            return Err(SettingError::new("--json and -o - both write to standard output").hint("give -o a file"));
+            return Err(
+                SettingError::new("--json and -o - both write to standard output")
+                    .hint("give -o a file"),
+            );
         }
-        Ok(Self { client: client(args)?, options: options(args), jobs: jobs(args, to_stdout) })
+        Ok(Self {
+            client: client(args)?,
+            options: options(args),
+            jobs: jobs(args, to_stdout),
+        })
     }
 }
 
 fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
-    let OutputArgs { file, directory, checksum, .. } = &args.output;
+    let OutputArgs {
+        file,
+        directory,
+        checksum,
+        ..
+    } = &args.output;
     let output = match file {
         Some(_) if to_stdout => Output::Stdout,
         Some(file) => Output::File(file.clone()),
@@ -89,7 +121,10 @@ fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
 fn options(args: &GetArgs) -> GetOptions {
     let defaults = GetOptions::default();
     GetOptions {
-        connections: args.speed.max_connections.map_or(defaults.connections, |n| Connections::Fixed(n.into())),
+        connections: args
+            .speed
+            .max_connections
+            .map_or(defaults.connections, |n| Connections::Fixed(n.into())),
         min_segment: args.speed.min_segment_size.0,
         segment: args.speed.segment_size.map(|size| size.0),
         resume: !args.output.no_resume,
@@ -99,30 +134,53 @@ fn options(args: &GetArgs) -> GetOptions {
             _ => Existing::Keep,
         },
         decode: args.output.decode,
-        retry: RetryOptions { retries: args.connection.retries, ..RetryOptions::default() },
+        retry: RetryOptions {
+            retries: args.connection.retries,
+            ..RetryOptions::default()
+        },
         ..defaults
     }
 }
 
 fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
     let defaults = ClientConfig::default();
-    let (given, removed): (Vec<&Field>, Vec<_>) = args.request.headers.iter().partition(|field| field.value.is_some());
+    let (given, removed): (Vec<&Field>, Vec<_>) = args
+        .request
+        .headers
+        .iter()
+        .partition(|field| field.value.is_some());
     Ok(ClientConfig {
         connector: connector(&args.connection),
         stall_timeout: args.connection.stall_timeout.0,
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection)?,
-        redirects: RedirectOptions { max: args.request.max_redirs, allow_downgrade: args.request.allow_downgrade },
+        redirects: RedirectOptions {
+            max: args.request.max_redirs,
+            allow_downgrade: args.request.allow_downgrade,
+        },
         credentials: credentials(&args.request)?,
-        headers: given.into_iter().filter_map(|field| Some((field.name.clone(), field.value.clone()?))).collect(),
-        without: removed.into_iter().map(|field| field.name.clone()).collect(),
+        headers: given
+            .into_iter()
+            .filter_map(|field| Some((field.name.clone(), field.value.clone()?)))
+            .collect(),
+        without: removed
+            .into_iter()
+            .map(|field| field.name.clone())
+            .collect(),
         limit_rate: args.speed.limit_rate.map(|size| size.0),
-        idle: args.speed.max_connections.map_or(defaults.idle, usize::from),
+        idle: args
+            .speed
+            .max_connections
+            .map_or(defaults.idle, usize::from),
     })
 }
 
 fn connector(args: &ConnectionArgs) -> ConnectorConfig {
-    let pin = |pin: &Resolve| connector::Pin { host: pin.host.clone(), port: pin.port, addresses: pin.addresses.clone() };
+    let pin = |pin: &Resolve| connector::Pin {
+        host: pin.host.clone(),
+        port: pin.port,
+        addresses: pin.addresses.clone(),
+    };
     ConnectorConfig {
         connect_timeout: args.connect_timeout.0,
         family: match (args.ipv4, args.ipv6) {
@@ -137,21 +195,39 @@ fn connector(args: &ConnectionArgs) -> ConnectorConfig {
 fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
     let rules = match &args.proxy {
         Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
-        None => ProxyRules::from_environment(|name| std::env::var(name).ok()).map_err(|(name, error)| {
-            SettingError::new(format!("the variable {name} cannot be used")).because(error).hint("--proxy '' goes without")
-        })?,
+        None => ProxyRules::from_environment(|name| std::env::var(name).ok()).map_err(
+            |(name, error)| {
+                SettingError::new(format!("the variable {name} cannot be used"))
+                    .because(error)
+                    .hint("--proxy '' goes without")
+            },
+        )?,
     };
-    let no_proxy = args.no_proxy.as_deref().map_or(rules.no_proxy, NoProxy::parse);
+    let no_proxy = args
+        .no_proxy
+        .as_deref()
+        .map_or(rules.no_proxy, NoProxy::parse);
     Ok(ProxyRules { no_proxy, ..rules })
 }
 
 fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
     let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Some(Identity { certificates: read("--cert", cert)?, key: read("--key", key)? }),
+        (Some(cert), Some(key)) => Some(Identity {
+            certificates: read("--cert", cert)?,
+            key: read("--key", key)?,
+        }),
         _ => None,
     };
-    let cacert = args.cacert.as_deref().map(|path| read("--cacert", path)).transpose()?;
-    Ok(TlsOptions { cacert, insecure: args.insecure, identity })
+    let cacert = args
+        .cacert
+        .as_deref()
+        .map(|path| read("--cacert", path))
+        .transpose()?;
+    Ok(TlsOptions {
+        cacert,
+        insecure: args.insecure,
+        identity,
+    })
 }
 
 fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
@@ -159,7 +235,10 @@ fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
         None => None,
         Some(Bearer::Token(token)) => Some(token.clone()),
         Some(Bearer::File(file)) => {
-            let wrong = |error| SettingError::new(format!("--bearer: {} holds no token", file.display())).because(error);
+            let wrong = |error| {
+                SettingError::new(format!("--bearer: {} holds no token", file.display()))
+                    .because(error)
+            };
             Some(token(&text("--bearer", file)?).map_err(wrong)?)
         }
     };
@@ -168,39 +247,60 @@ fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
         (None, true) => Some(netrc("--netrc", &home_netrc()?)?),
         (None, false) => None,
     };
-    Ok(Credentials { login: args.user.as_ref().map(login).transpose()?, bearer, netrc })
+    Ok(Credentials {
+        login: args.user.as_ref().map(login).transpose()?,
+        bearer,
+        netrc,
+    })
 }
 
 fn login(user: &User) -> Result<Login, SettingError> {
-    let password = user.password.clone().map_or_else(|| ask_password(&user.name), Ok)?;
-    Ok(Login { user: user.name.clone(), password })
+    let password = user
+        .password
+        .clone()
+        .map_or_else(|| ask_password(&user.name), Ok)?;
+    Ok(Login {
+        user: user.name.clone(),
+        password,
+    })
 }
 
 /// Asks on the terminal, without showing what is typed.
 fn ask_password(user: &str) -> Result<Secret, SettingError> {
-    rpassword::prompt_password(format!("Password for {user}: ")).map(Secret::new).map_err(|error| {
-        SettingError::new("there is no terminal to ask for the password on").because(error).hint("-u USER:PASSWORD, or --netrc")
-    })
+    rpassword::prompt_password(format!("Password for {user}: "))
+        .map(Secret::new)
+        .map_err(|error| {
+            SettingError::new("there is no terminal to ask for the password on")
+                .because(error)
+                .hint("-u USER:PASSWORD, or --netrc")
+        })
 }
 
 fn home_netrc() -> Result<PathBuf, SettingError> {
     let home = || std::env::home_dir().map(|home| home.join(".netrc"));
     let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
-    named.ok_or_else(|| SettingError::new("--netrc: there is no home directory").hint("--netrc-file FILE names one"))
+    named.ok_or_else(|| {
+        SettingError::new("--netrc: there is no home directory").hint("--netrc-file FILE names one")
+    })
 }
 
 fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
     let text = text(flag, path)?;
-    Netrc::parse(&text).map_err(|error| SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error))
+    Netrc::parse(&text).map_err(|error| {
+        SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error)
+    })
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
-    std::fs::read(path).map_err(|error| SettingError::new(format!("{flag}: cannot read {}", path.display())).because(error))
+    std::fs::read(path).map_err(|error| {
+        SettingError::new(format!("{flag}: cannot read {}", path.display())).because(error)
+    })
 }
 
 fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
     let bytes = read(flag, path)?;
-    String::from_utf8(bytes).map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))
+    String::from_utf8(bytes)
+        .map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))
 }
 
 #[cfg(test)]

@@ -1,39 +1,64 @@
 //! SIGINT and SIGTERM: the first asks the jobs to stop and keep their state, the second does not wait for them.
 
-use tokio_util::sync::CancellationToken;
+use std::io;
 
 use crate::exit::Exit;
 
-/// Waits for signals for as long as it is polled. Cancels `stop` at the first; ends the process at the second.
-pub(crate) async fn watch(stop: CancellationToken) {
-    signal().await;
-    stop.cancel();
-    signal().await;
-    leave();
+/// Listens for signals from when it is made: none gets lost between two waits.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    /// Takes over both signals.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(unix)]
+    pub(crate) fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Takes over Ctrl-C.
+    ///
+    /// # Errors
+    /// None here.
+    #[cfg(not(unix))]
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {})
+    }
+
+    /// Waits for the next signal. Cancel safe.
+    #[cfg(unix)]
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Waits for the next Ctrl-C. Cancel safe.
+    #[cfg(not(unix))]
+    pub(crate) async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 /// The one way out that does not go through `main`: asked for twice, nothing is waited for.
-#[expect(clippy::exit, reason = "the second signal does not wait; journals are crash-safe")]
-fn leave() {
+#[expect(
+    clippy::exit,
+    reason = "the second signal does not wait; journals survive it as they survive a kill"
+)]
+pub(crate) fn abort() -> ! {
     std::process::exit(Exit::Interrupted as i32);
-}
-
-#[cfg(unix)]
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
-        // Without handlers a signal ends the process at once, which the journal survives.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-}
-
-#[cfg(not(unix))]
-async fn signal() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }

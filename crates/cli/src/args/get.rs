@@ -45,7 +45,12 @@ pub(crate) struct OutputArgs {
     ///
     /// For one URL only. Standard output, FIFOs and devices take the bytes in order as they come, over one connection;
     /// files are written under a temporary name beside FILE and get their own when they are whole and verified.
-    #[arg(short, long = "output", value_name = "FILE", conflicts_with = "directory")]
+    #[arg(
+        short,
+        long = "output",
+        value_name = "FILE",
+        conflicts_with = "directory"
+    )]
     pub(crate) file: Option<PathBuf>,
     /// Put files into DIR, under the name that the origin or the URL gives.
     ///

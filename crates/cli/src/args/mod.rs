@@ -12,7 +12,12 @@ pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, User, ValueError,
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
 #[derive(Debug, Parser)]
-#[command(name = "haul", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    name = "haul",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
 pub(crate) struct Args {
     /// What to do.
     #[command(subcommand)]

@@ -1,3 +1,187 @@
+//! `haul demo`: what parallel connections bring, against an origin inside this program that limits each connection.
+//!
+//! Twice the same download, over one connection and with haul's own defaults; both are compared with what the origin
+//! serves by SHA-256. Only loopback is touched, no proxy variable is looked at, and nothing is left.
+
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
-use crate::args::DemoArgs;
-pub(crate) fn run(_args: &DemoArgs) -> ExitCode { ExitCode::SUCCESS }
+
+use haul_lab::{Content, Origin, Resource};
+use haul_net::ClientConfig;
+use haul_plan::{Algorithm, Checksum};
+use haul_transfer::{Connections, GetError, GetOptions, Job, Outcome, Output};
+use url::Url;
+
+use super::run::{Work, runtime, transfer};
+use crate::args::{DemoArgs, ProgressKind};
+use crate::exit::Exit;
+use crate::message;
+use crate::progress::{Wish, bytes_text, on_terminal, rate_text, renderer};
+
+/// Any number: the content must be the same on both sides, and not compressible.
+const SEED: u64 = 0x6861_756c;
+
+/// Where the origin has the file.
+const PATH: &str = "/demo.bin";
+
+/// Runs the demonstration.
+pub(crate) fn run(args: &DemoArgs) -> ExitCode {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            message::error(&format!("cannot start: {error}"), None);
+            return Exit::LocalIo.into();
+        }
+    };
+    let exit = runtime.block_on(show(args)).unwrap_or_else(|exit| exit);
+    exit.into()
+}
+
+/// One of the two downloads.
+#[derive(Debug, Clone, Copy)]
+struct Take {
+    /// What it shows.
+    name: &'static str,
+    /// The name of its file.
+    file: &'static str,
+    /// All that they differ in.
+    connections: Connections,
+}
+
+async fn show(args: &DemoArgs) -> Result<Exit, Exit> {
+    let content = Content::random(SEED, args.size.0);
+    let directory = tempfile::tempdir().map_err(|error| {
+        message::error(
+            &format!("cannot make a temporary directory: {error}"),
+            Some("TMPDIR says where"),
+        );
+        Exit::LocalIo
+    })?;
+    let resource = Resource::new(content.clone());
+    let origin = Origin::builder()
+        .rate_per_connection(args.rate.0)
+        .resource(PATH, resource)
+        .start()
+        .await;
+    let (size, rate) = (bytes_text(args.size.0), bytes_text(args.rate.0));
+    say(&format!(
+        "origin           {}, {size}, {rate}/s for each connection",
+        origin.address()
+    ))?;
+    let takes = [
+        Take {
+            name: "one connection",
+            file: "one.bin",
+            connections: Connections::Fixed(1),
+        },
+        Take {
+            name: "haul's defaults",
+            file: "many.bin",
+            connections: GetOptions::default().connections,
+        },
+    ];
+    let mut outcomes = Vec::new();
+    for take in takes {
+        let outcome = download(&origin, directory.path(), take).await?;
+        say(&format!("{:16} {}", take.name, facts(&outcome)))?;
+        outcomes.push(outcome);
+    }
+    verdict(&content, &outcomes)
+}
+
+async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outcome, Exit> {
+    let url = origin.url(PATH);
+    let Ok(url) = Url::parse(&url) else {
+        unreachable!("an origin's own URL: {url}")
+    };
+    let job = Job {
+        id: 0,
+        url,
+        output: Output::File(directory.join(take.file)),
+        checksums: vec![Checksum {
+            algorithm: Algorithm::Sha256,
+            digest: None,
+        }],
+    };
+    let options = GetOptions {
+        connections: take.connections,
+        ..GetOptions::default()
+    };
+    // The default client knows no proxy, whatever the environment says.
+    let work = Work {
+        client: ClientConfig::default(),
+        options,
+        jobs: vec![job],
+    };
+    let kind = if on_terminal() {
+        ProgressKind::Bar
+    } else {
+        ProgressKind::Plain
+    };
+    let mut screen = renderer(Wish {
+        kind,
+        quiet: false,
+        verbose: false,
+        jobs: 1,
+    });
+    let mut result = Err(Exit::Interrupted);
+    let begun = transfer(work, &mut *screen, |screen, job, ended| {
+        result = ended.as_ref().map(Outcome::clone).map_err(|error| {
+            if !matches!(error, GetError::Interrupted { .. }) {
+                screen.failed(job.id, error);
+            }
+            Exit::of(error)
+        });
+    });
+    if let Err(error) = begun.await {
+        message::error(&message::chain(&error), None);
+        return Err(Exit::LocalIo);
+    }
+    result
+}
+
+/// What a download came to.
+fn facts(outcome: &Outcome) -> String {
+    let plural = if outcome.connections == 1 { "" } else { "s" };
+    let rate = rate_text(outcome.bytes, outcome.elapsed);
+    format!(
+        "{rate}, {:.2} s, {} connection{plural}",
+        outcome.elapsed.as_secs_f64(),
+        outcome.connections
+    )
+}
+
+/// Compares the downloads with each other, and both with what was served.
+fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
+    let [one, many] = outcomes else {
+        return Err(Exit::Network);
+    };
+    let times = one.elapsed.as_secs_f64() / many.elapsed.as_secs_f64().max(1e-6);
+    say(&format!(
+        "speed-up         {times:.1}x, settled on {} connections",
+        many.connections
+    ))?;
+    let served = content.sha256();
+    say(&format!("SHA-256, origin  {served}"))?;
+    let mut found = outcomes
+        .iter()
+        .flat_map(|outcome| &outcome.checksums)
+        .map(|(_, hex)| hex.as_str());
+    match found.find(|hex| *hex != served) {
+        None => say(&format!("SHA-256, result  {served}, the same")).map(|()| Exit::Done),
+        Some(hex) => {
+            say(&format!("SHA-256, result  {hex}"))?;
+            message::error("a result is not what the origin served", None);
+            Err(Exit::Verification)
+        }
+    }
+}
+
+/// A line of the result, on standard output.
+fn say(line: &str) -> Result<(), Exit> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|_| Exit::ReaderGone)
+}

@@ -1,26 +1,36 @@
 //! `haul get`.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use haul_transfer::{GetError, Job, Outcome};
-use tokio_util::sync::CancellationToken;
+use haul_transfer::{GetError, Job, Outcome, Output};
 
-use super::run::{runtime, transfer};
+use super::run::{CannotBegin, Work, runtime, transfer};
 use crate::args::GetArgs;
-use crate::exit::Exit;
-use crate::progress::{Wish, renderer};
+use crate::exit::{Exit, Tally};
+use crate::progress::{Renderer, Wish, renderer};
 use crate::settings::GetSettings;
-use crate::{message, report, signals};
+use crate::{message, report};
 
-pub(crate) fn run(args: GetArgs) -> ExitCode {
-    let settings = match GetSettings::resolve(&args) {
+/// Downloads what the arguments name; tells how that ended.
+pub(crate) fn run(args: &GetArgs) -> ExitCode {
+    let settings = match GetSettings::resolve(args) {
         Ok(settings) => settings,
         Err(error) => {
             message::error(&message::chain(&error), error.advice());
             return Exit::Usage.into();
         }
     };
+    if let Some(Err(error)) = args.output.directory.as_ref().map(std::fs::create_dir_all) {
+        let directory = args.output.directory.clone().unwrap_or_default();
+        let error = GetError::Local {
+            action: "create",
+            path: directory,
+            source: error,
+        };
+        message::error(&message::chain(&error), message::hint(&error).as_deref());
+        return Exit::LocalIo.into();
+    }
     if args.connection.insecure && !args.messages.quiet {
         message::warning("--insecure: nobody checks who answers");
     }
@@ -31,83 +41,120 @@ pub(crate) fn run(args: GetArgs) -> ExitCode {
             return Exit::LocalIo.into();
         }
     };
-    let code = runtime.block_on(download(&args, settings));
+    let exit = runtime.block_on(download(args, settings));
     // A look-up of a name that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
-    code.into()
+    exit.into()
 }
 
 async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
-    let stop = CancellationToken::new();
-    let several = settings.jobs.len() > 1;
-    let wish = Wish { kind: args.messages.progress, quiet: args.messages.quiet, verbose: args.messages.verbose };
-    let mut tally = Tally::default();
-    let GetSettings { client, options, jobs } = settings;
-    let work = transfer((client, options), jobs, renderer(wish), &stop, |job, result| {
-        tally.add(Exit::of_result(&result));
-        tell(args, job, &result);
-    });
-    let done = tokio::select! {
-        biased;
-        done = work => done,
-        () = signals::watch(stop.clone()) => Ok(()),
+    let GetSettings {
+        client,
+        options,
+        jobs,
+    } = settings;
+    let count = jobs.len();
+    let messages = &args.messages;
+    let wish = Wish {
+        kind: messages.progress,
+        quiet: messages.quiet,
+        verbose: messages.verbose,
+        jobs: count,
     };
-    match done {
-        Ok(()) => tally.exit(several),
-        Err(error) => {
-            message::error(&message::chain(&error), None);
+    let mut screen = renderer(wish);
+    let mut teller = Teller {
+        args,
+        tally: Tally::default(),
+        resumable: false,
+    };
+    let work = Work {
+        client,
+        options,
+        jobs,
+    };
+    let done = transfer(work, &mut *screen, |screen, job, result| {
+        teller.ended(screen, job, result)
+    })
+    .await;
+    if let Err(error) = done {
+        message::error(&message::chain(&error), None);
+        return if matches!(error, CannotBegin::Settings(_)) {
             Exit::Usage
+        } else {
+            Exit::LocalIo
+        };
+    }
+    let exit = teller.tally.exit(count);
+    if exit == Exit::Interrupted {
+        let hint = if teller.resumable {
+            "the same command goes on where this one stopped"
+        } else {
+            "nothing was kept"
+        };
+        screen.say(&message::error_text("interrupted", Some(hint)));
+    }
+    exit
+}
+
+/// Tells the ends of jobs: data on standard output, the rest through the renderer.
+struct Teller<'a> {
+    /// What to tell.
+    args: &'a GetArgs,
+    /// How jobs ended.
+    tally: Tally,
+    /// Whether what a signal stopped can go on.
+    resumable: bool,
+}
+
+impl Teller<'_> {
+    fn ended(&mut self, screen: &mut dyn Renderer, job: &Job, result: &Result<Outcome, GetError>) {
+        let mut exit = result.as_ref().map_or_else(Exit::of, |_| Exit::Done);
+        if self
+            .to_stdout(job, result)
+            .is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        {
+            exit = Exit::ReaderGone;
         }
-    }
-}
-
-/// Tells a job's end on standard output and standard error.
-fn tell(args: &GetArgs, job: &Job, result: &Result<Outcome, GetError>) {
-    let mut out = std::io::stdout().lock();
-    // A closed standard output leaves nobody to tell; the file is in place all the same.
-    let _ = match result {
-        Ok(outcome) if args.messages.json => writeln!(out, "{}", report::object(outcome)),
-        Ok(outcome) if outcome.path.is_some() => report::checksums(outcome, &mut out),
-        Ok(outcome) => report::checksums(outcome, &mut std::io::stderr().lock()),
-        Err(error) if args.messages.json => writeln!(out, "{}", report::failure(&job.url, error)),
-        Err(_) => Ok(()),
-    };
-    match result {
-        Ok(outcome) if !args.messages.quiet => message::note(&report::summary(outcome)),
-        Ok(_) => {}
-        Err(error) if is_closed_pipe(error) => {}
-        Err(error) => message::failed(error),
-    }
-}
-
-/// `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
-fn is_closed_pipe(error: &GetError) -> bool {
-    matches!(error, GetError::Local { source, .. } if source.kind() == std::io::ErrorKind::BrokenPipe)
-}
-
-/// How the jobs ended.
-#[derive(Debug, Default)]
-struct Tally {
-    /// The first that was not `Done`.
-    worst: Option<Exit>,
-    interrupted: bool,
-}
-
-impl Tally {
-    fn add(&mut self, exit: Exit) {
-        self.interrupted |= exit == Exit::Interrupted;
-        if exit != Exit::Done {
-            self.worst.get_or_insert(exit);
+        match result {
+            Ok(outcome) => {
+                if job.output == Output::Stdout {
+                    // Standard output holds the file itself.
+                    report::checksums(outcome)
+                        .iter()
+                        .for_each(|line| screen.say(line));
+                }
+                if !self.args.messages.quiet {
+                    screen.say(&report::summary(outcome));
+                }
+            }
+            Err(GetError::Interrupted { resumable }) => self.resumable |= resumable,
+            // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
+            Err(error) if job.output == Output::Stdout && is_broken_pipe(error) => {
+                exit = Exit::ReaderGone
+            }
+            Err(error) => screen.failed(job.id, error),
         }
+        self.tally.add(exit);
     }
 
-    /// One job's own code; of several, whether any failed.
-    fn exit(&self, several: bool) -> Exit {
-        match self.worst {
-            None => Exit::Done,
-            Some(_) if self.interrupted => Exit::Interrupted,
-            Some(_) if several => Exit::SomeFailed,
-            Some(exit) => exit,
+    fn to_stdout(&self, job: &Job, result: &Result<Outcome, GetError>) -> io::Result<()> {
+        if job.output == Output::Stdout {
+            return Ok(());
         }
+        let lines = match result {
+            Ok(outcome) if self.args.messages.json => vec![report::object(outcome).to_string()],
+            Ok(outcome) => report::checksums(outcome),
+            Err(error) if self.args.messages.json => {
+                vec![report::failure(&job.url, error).to_string()]
+            }
+            Err(_) => return Ok(()),
+        };
+        let mut out = io::stdout().lock();
+        lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        out.flush()
     }
+}
+
+fn is_broken_pipe(error: &GetError) -> bool {
+    matches!(error, GetError::Local { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
 }

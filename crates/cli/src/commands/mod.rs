@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! The commands, a file each. They put the pieces together and return an exit code; none does any work of its own.
 
 pub(crate) mod completions;
 pub(crate) mod demo;

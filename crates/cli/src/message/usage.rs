@@ -34,13 +34,18 @@ fn explain(error: &Error) -> (String, String) {
     let text = match error.kind() {
         ErrorKind::ValueValidation => return wrong_value(error, flag),
         ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<&str> = argument.iter().map(|text| text.trim_end_matches("...")).collect();
+            let missing: Vec<&str> = argument
+                .iter()
+                .map(|text| text.trim_end_matches("..."))
+                .collect();
             format!("{} is missing", missing.join(", "))
         }
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg);
             match prior.first() {
-                Some(prior) if name(prior) != flag => format!("{flag} and {} exclude each other", name(prior)),
+                Some(prior) if name(prior) != flag => {
+                    format!("{flag} and {} exclude each other", name(prior))
+                }
                 _ => format!("{flag} is given twice"),
             }
         }
@@ -49,12 +54,19 @@ fn explain(error: &Error) -> (String, String) {
             let command = strings(error, ContextKind::InvalidSubcommand);
             return unknown_command(error, command.first().copied().unwrap_or_default());
         }
-        ErrorKind::InvalidValue if strings(error, ContextKind::InvalidValue).iter().all(|text| text.is_empty()) => {
+        ErrorKind::InvalidValue
+            if strings(error, ContextKind::InvalidValue)
+                .iter()
+                .all(|text| text.is_empty()) =>
+        {
             format!("{flag} needs a value")
         }
         ErrorKind::InvalidValue => {
             let valid = strings(error, ContextKind::ValidValue).join(", ");
-            return (format!("{flag}: this is not one of its values"), format!("one of {valid}"));
+            return (
+                format!("{flag}: this is not one of its values"),
+                format!("one of {valid}"),
+            );
         }
         _ => first_line(error),
     };
@@ -64,22 +76,40 @@ fn explain(error: &Error) -> (String, String) {
 /// A value that one of our own types, or the parser's, would not take.
 fn wrong_value(error: &Error, flag: &str) -> (String, String) {
     let source = std::error::Error::source(error);
-    let why = source.map_or_else(|| "this value cannot be used".to_owned(), ToString::to_string);
-    let advice = source.and_then(|source| source.downcast_ref::<ValueError>()).and_then(ValueError::advice);
+    let why = source.map_or_else(
+        || "this value cannot be used".to_owned(),
+        ToString::to_string,
+    );
+    let advice = source
+        .and_then(|source| source.downcast_ref::<ValueError>())
+        .and_then(ValueError::advice);
     // An argument without a flag needs no name: there is only the URL.
-    let text = if flag.starts_with('-') { format!("{flag}: {why}") } else { why };
-    (text, advice.map_or_else(|| suggestion(error), str::to_owned))
+    let text = if flag.starts_with('-') {
+        format!("{flag}: {why}")
+    } else {
+        why
+    };
+    (
+        text,
+        advice.map_or_else(|| suggestion(error), str::to_owned),
+    )
 }
 
 fn unknown_command(error: &Error, command: &str) -> (String, String) {
     let similar = strings(error, ContextKind::SuggestedSubcommand);
     let hint = match similar.first() {
-        _ if command.contains("://") || command.contains('.') => "downloads are written as: haul get URL".to_owned(),
+        _ if command.contains("://") || command.contains('.') => {
+            "downloads are written as: haul get URL".to_owned()
+        }
         Some(similar) => format!("did you mean haul {similar} ?"),
         None => "haul --help lists the commands".to_owned(),
     };
     // What stands here may be a URL with a password.
-    let shown = if command.contains('@') { "that" } else { command };
+    let shown = if command.contains('@') {
+        "that"
+    } else {
+        command
+    };
     (format!("{shown} is no command"), hint)
 }
 
@@ -147,7 +177,10 @@ mod tests {
             "gte|http://h/f",
             "http://h/f",
         ];
-        let said: Vec<String> = lines.iter().map(|line| format!("{line}\n    {}", told(line))).collect();
+        let said: Vec<String> = lines
+            .iter()
+            .map(|line| format!("{line}\n    {}", told(line)))
+            .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
 

@@ -1,51 +1,94 @@
-//! `--progress json`: one object a line on standard error.
+//! `--progress json`: one object a line on standard error, and nothing else there.
 
 use std::io::Write as _;
+use std::time::Duration;
 
-use haul_transfer::Event;
+use haul_transfer::{Event, GetError};
 use serde_json::{Value, json};
 
 use super::Renderer;
+use crate::exit::Exit;
+use crate::message;
 
 /// The version of the objects' form.
 const SCHEMA: u32 = 1;
 
 /// One object a line.
-pub(crate) struct Json;
+pub(super) struct Json;
 
 impl Renderer for Json {
-    fn event(&mut self, event: &Event) {
-        if let Some(object) = object(event) {
-            // A standard error that is closed leaves nobody to tell.
-            let _ = writeln!(std::io::stderr().lock(), "{object}");
+    fn event(&mut self, now: Duration, event: &Event) {
+        if let Some(object) = object(now, event) {
+            write(&object);
         }
+    }
+
+    /// Lines for people are not for this reader.
+    fn say(&mut self, _line: &str) {}
+
+    fn failed(&mut self, job: u64, error: &GetError) {
+        write(&json!({
+            "schema": SCHEMA,
+            "event": "failed",
+            "job": job,
+            "class": Exit::of(error).name(),
+            "message": message::chain(error),
+            "hint": message::hint(error),
+        }));
     }
 }
 
-fn object(event: &Event) -> Option<Value> {
+fn write(object: &Value) {
+    // A standard error that is closed leaves nobody to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{object}");
+}
+
+/// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
+pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
     let mut object = match event {
         Event::Started { url, .. } => json!({"event": "started", "url": url.as_str()}),
-        Event::Named { path, length, resumed, .. } => {
+        Event::Named {
+            path,
+            length,
+            resumed,
+            ..
+        } => {
             json!({"event": "named", "path": path, "length": length, "resumed": resumed})
         }
-        Event::Progress { done, length, connections, .. } => {
+        Event::Progress {
+            done,
+            length,
+            connections,
+            ..
+        } => {
             json!({"event": "progress", "done": done, "length": length, "connections": connections})
         }
-        Event::Segment { range, elapsed, connection, .. } => {
-            json!({"event": "segment", "start": range.start, "end": range.end, "ms": elapsed.as_millis() as u64, "connection": connection})
-        }
-        Event::Retry { attempt, wait, why, .. } => {
-            json!({"event": "retry", "attempt": attempt, "wait_ms": wait.as_millis() as u64, "why": why})
+        Event::Segment {
+            range,
+            elapsed,
+            connection,
+            ..
+        } => json!({
+            "event": "segment", "start": range.start, "end": range.end, "ms": millis(*elapsed), "connection": connection,
+        }),
+        Event::Retry {
+            attempt, wait, why, ..
+        } => {
+            json!({"event": "retry", "attempt": attempt, "wait_ms": millis(*wait), "why": why})
         }
         Event::Warning { text, .. } => json!({"event": "warning", "text": text}),
         Event::Verifying { .. } => json!({"event": "verifying"}),
         Event::Finished { bytes, elapsed, .. } => {
-            json!({"event": "finished", "bytes": bytes, "ms": elapsed.as_millis() as u64})
+            json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
-        Event::Failed { error, .. } => json!({"event": "failed", "error": error}),
         _ => return None,
     };
-    object["job"] = event.job().into();
     object["schema"] = SCHEMA.into();
+    object["job"] = event.job().into();
+    object["at_ms"] = millis(now).into();
     Some(object)
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

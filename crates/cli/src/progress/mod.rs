@@ -1,27 +1,59 @@
-//! Progress: one reader of the engine's events, several ways to show them, all on standard error.
+//! Progress: what the engine tells, shown on standard error.
 //!
-//! A [`Renderer`] is handed events and decides nothing else; [`show`] reads the channel until it closes. What all renderers
-//! want to know of a job - bytes, rate, time left - is in [`Track`].
+//! One reader - the loop in [`commands::run`](crate::commands) - hands every event to one [`Renderer`]. Those for people
+//! keep a [`Board`] of what is going on; from it [`frame`](fn@frame::frame) makes the lines of a terminal and [`Plain`] those of a log.
+//! Nothing in here knows what time it is: `now` is an argument, counted from the start, so that recorded events always
+//! give the same frames.
 
-mod bar;
+mod bars;
+mod board;
+mod frame;
 mod json;
+mod meter;
+mod notes;
 mod plain;
-mod track;
+mod silent;
+mod text;
 
 use std::io::IsTerminal as _;
+use std::time::Duration;
 
-use haul_transfer::Event;
-use tokio::sync::mpsc;
+use haul_transfer::{Event, GetError};
 
 use crate::args::ProgressKind;
-pub(crate) use track::{bytes_text, rate_text};
+use crate::message;
+use bars::Bars;
+use json::Json;
+use notes::Notes;
+use plain::Plain;
+use silent::Silent;
+pub(crate) use text::{bytes_text, rate_text};
 
-/// Shows events as they come.
-pub(crate) trait Renderer: Send {
+/// Shows what happens. The only one that writes to standard error while jobs run.
+pub(crate) trait Renderer {
     /// Something happened.
-    fn event(&mut self, event: &Event);
+    fn event(&mut self, now: Duration, event: &Event);
 
-    /// Nothing more will: clears what would be in the way of the next line.
+    /// Whether [`Renderer::tick`] shall be called some ten times a second.
+    fn is_animated(&self) -> bool {
+        false
+    }
+
+    /// Time went on.
+    fn tick(&mut self, _now: Duration) {}
+
+    /// A line for people: a summary, what a signal did.
+    fn say(&mut self, line: &str);
+
+    /// A job ended without its file. The event of it has no causes and no hint, so it is told here.
+    fn failed(&mut self, _job: u64, error: &GetError) {
+        self.say(&message::error_text(
+            &message::chain(error),
+            message::hint(error).as_deref(),
+        ));
+    }
+
+    /// Nothing more will happen: clears what would be in the way of the next line.
     fn close(&mut self) {}
 }
 
@@ -30,29 +62,33 @@ pub(crate) trait Renderer: Send {
 pub(crate) struct Wish {
     /// Which kind.
     pub(crate) kind: ProgressKind,
-    /// No warnings, no notes.
+    /// No warnings, no notes; no bars unless they are asked for.
     pub(crate) quiet: bool,
     /// A line a segment.
     pub(crate) verbose: bool,
+    /// How many jobs there will be.
+    pub(crate) jobs: usize,
 }
 
-/// The renderer for a wish: `auto` is a bar on a terminal that can draw one, and nothing elsewhere.
+/// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
 pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
-    let able = std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-    let notes = plain::Notes { quiet: wish.quiet, verbose: wish.verbose };
+    let notes = Notes {
+        quiet: wish.quiet,
+        verbose: wish.verbose,
+    };
     match wish.kind {
-        ProgressKind::Json => Box::new(json::Json),
-        ProgressKind::Bar => Box::new(bar::Bars::new(notes)),
-        ProgressKind::Auto if able && !wish.quiet => Box::new(bar::Bars::new(notes)),
-        ProgressKind::Plain => Box::new(plain::Plain::new(notes)),
-        ProgressKind::Auto | ProgressKind::None => Box::new(plain::Silent(notes)),
+        ProgressKind::Json => Box::new(Json),
+        ProgressKind::Bar => Box::new(Bars::new(notes, wish.jobs)),
+        ProgressKind::Auto if on_terminal() && !wish.quiet => Box::new(Bars::new(notes, wish.jobs)),
+        ProgressKind::Plain => Box::new(Plain::new(notes, wish.jobs)),
+        ProgressKind::Auto | ProgressKind::None => Box::new(Silent(notes)),
     }
 }
 
-/// Reads events until the channel closes.
-pub(crate) async fn show(mut events: mpsc::Receiver<Event>, mut renderer: Box<dyn Renderer>) {
-    while let Some(event) = events.recv().await {
-        renderer.event(&event);
-    }
-    renderer.close();
+/// Whether standard error is a terminal that can draw bars.
+pub(crate) fn on_terminal() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,11 +20,17 @@ impl FromStr for User {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let (name, password) = text.split_once(':').map_or((text, None), |(name, password)| (name, Some(password)));
+        let (name, password) = text
+            .split_once(':')
+            .map_or((text, None), |(name, password)| (name, Some(password)));
         if name.is_empty() {
-            return Err(ValueError::new("there is no user name").hint("it is written as USER or USER:PASSWORD"));
+            return Err(ValueError::new("there is no user name")
+                .hint("it is written as USER or USER:PASSWORD"));
         }
-        Ok(Self { name: name.to_owned(), password: password.map(|password| Secret::new(password.to_owned())) })
+        Ok(Self {
+            name: name.to_owned(),
+            password: password.map(|password| Secret::new(password.to_owned())),
+        })
     }
 }
 
@@ -53,7 +59,9 @@ impl FromStr for Bearer {
 pub(crate) fn token(text: &str) -> Result<Secret, ValueError> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ValueError::new("a token is made of visible characters without blanks"));
+        return Err(ValueError::new(
+            "a token is made of visible characters without blanks",
+        ));
     }
     Ok(Secret::new(text.to_owned()))
 }
@@ -65,10 +73,25 @@ mod tests {
     #[test]
     fn users_with_and_without_passwords() {
         let user: User = "me:pa:ss".parse().unwrap();
-        assert_eq!((user.name.as_str(), user.password.as_ref().map(Secret::expose)), ("me", Some("pa:ss")));
+        assert_eq!(
+            (
+                user.name.as_str(),
+                user.password.as_ref().map(Secret::expose)
+            ),
+            ("me", Some("pa:ss"))
+        );
         assert!(!format!("{user:?}").contains("pa:ss"));
-        assert_eq!("me".parse(), Ok(User { name: "me".into(), password: None }));
-        assert_eq!("me:".parse::<User>().unwrap().password, Some(Secret::new(String::new())));
+        assert_eq!(
+            "me".parse(),
+            Ok(User {
+                name: "me".into(),
+                password: None
+            })
+        );
+        assert_eq!(
+            "me:".parse::<User>().unwrap().password,
+            Some(Secret::new(String::new()))
+        );
         assert!(":p".parse::<User>().is_err() && "".parse::<User>().is_err());
     }
 

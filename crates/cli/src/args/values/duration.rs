@@ -12,13 +12,18 @@ impl FromStr for Duration {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong = || ValueError::new(format!("{} is no time", quoted(text))).hint("times are written as 30s, 500ms or 1m30s");
+        let wrong = || {
+            ValueError::new(format!("{} is no time", quoted(text)))
+                .hint("times are written as 30s, 500ms or 1m30s")
+        };
         let mut rest = text.trim();
         let mut seconds = 0.0;
         while !rest.is_empty() {
             let (number, units) = split_number(rest);
             let number: f64 = number.parse().map_err(|_| wrong())?;
-            let end = units.find(|c: char| c.is_ascii_digit()).unwrap_or(units.len());
+            let end = units
+                .find(|c: char| c.is_ascii_digit())
+                .unwrap_or(units.len());
             seconds += number
                 * match units[..end].trim() {
                     "" | "s" => 1.0,

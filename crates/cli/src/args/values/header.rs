@@ -9,7 +9,15 @@ use http::{HeaderName, HeaderValue};
 use super::ValueError;
 
 /// Fields that say how a request is framed or which bytes it asks for: haul's own, since a file is put together by them.
-const OURS: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE];
+const OURS: [HeaderName; 7] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    IF_RANGE,
+    RANGE,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
 
 /// A header field.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,17 +40,29 @@ impl FromStr for Field {
 
     /// The errors repeat the name at most: the value may be a secret.
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong = |text: &str| ValueError::new(text).hint("a header field is written as 'Name: value'");
-        let (name, value) = text.split_once(':').ok_or_else(|| wrong("there is no colon"))?;
-        let name: HeaderName = name.trim().parse().map_err(|_| wrong("what stands before the colon is no field name"))?;
+        let wrong =
+            |text: &str| ValueError::new(text).hint("a header field is written as 'Name: value'");
+        let (name, value) = text
+            .split_once(':')
+            .ok_or_else(|| wrong("there is no colon"))?;
+        let name: HeaderName = name
+            .trim()
+            .parse()
+            .map_err(|_| wrong("what stands before the colon is no field name"))?;
         if OURS.contains(&name) {
             return Err(ValueError::new(format!("{name} is set by haul itself")));
         }
         let value = value.trim();
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| ValueError::new(format!("the value of {name} has a line break or a control character")))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            ValueError::new(format!(
+                "the value of {name} has a line break or a control character"
+            ))
+        })?;
         value.set_sensitive(true);
-        Ok(Self { name, value: (!value.is_empty()).then_some(value) })
+        Ok(Self {
+            name,
+            value: (!value.is_empty()).then_some(value),
+        })
     }
 }
 
@@ -53,16 +73,32 @@ mod tests {
     #[test]
     fn fields_and_their_removal() {
         let field: Field = "X-A:  b: c ".parse().unwrap();
-        assert_eq!((field.name.as_str(), field.value.unwrap().to_str().unwrap()), ("x-a", "b: c"));
+        assert_eq!(
+            (field.name.as_str(), field.value.unwrap().to_str().unwrap()),
+            ("x-a", "b: c")
+        );
         assert_eq!("Accept:".parse::<Field>().unwrap().value, None);
-        for wrong in ["no colon", "a b: c", ": c", "a: b\r\nc: d", "a: b\0", "Range: bytes=0-1", "content-length: 5"] {
+        for wrong in [
+            "no colon",
+            "a b: c",
+            ": c",
+            "a: b\r\nc: d",
+            "a: b\0",
+            "Range: bytes=0-1",
+            "content-length: 5",
+        ] {
             assert!(wrong.parse::<Field>().is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn values_are_never_shown() {
-        for text in ["Authorization: Bearer s3cret", "Authorization Bearer s3cret", "X: s3cret\r\n", "Range: s3cret"] {
+        for text in [
+            "Authorization: Bearer s3cret",
+            "Authorization Bearer s3cret",
+            "X: s3cret\r\n",
+            "Range: s3cret",
+        ] {
             let shown = format!("{:?}", text.parse::<Field>());
             assert!(!shown.contains("s3cret"), "{shown}");
         }

@@ -31,11 +31,17 @@ pub(crate) struct ValueError {
 
 impl ValueError {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), hint: None }
+        Self {
+            text: text.into(),
+            hint: None,
+        }
     }
 
     fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
     /// What to write instead, where that is known.
@@ -54,6 +60,8 @@ fn quoted(text: &str) -> String {
 
 /// Splits at the first character that is not part of a decimal number.
 fn split_number(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     text.split_at(end)
 }

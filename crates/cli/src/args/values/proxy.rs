@@ -18,7 +18,10 @@ impl FromStr for ProxyUrl {
         if text.trim().is_empty() {
             return Ok(Self(None));
         }
-        text.trim().parse().map(|proxy| Self(Some(proxy))).map_err(|error: haul_net::ProxyError| ValueError::new(error.to_string()))
+        text.trim()
+            .parse()
+            .map(|proxy| Self(Some(proxy)))
+            .map_err(|error: haul_net::ProxyError| ValueError::new(error.to_string()))
     }
 }
 
@@ -30,9 +33,17 @@ mod tests {
     fn a_proxy_none_and_what_is_neither() {
         assert_eq!("".parse(), Ok(ProxyUrl(None)));
         let ProxyUrl(proxy) = "socks5h://me:s3cret@p.test".parse().unwrap();
-        assert_eq!(proxy.as_ref().map(|proxy| (proxy.host.as_str(), proxy.port)), Some(("p.test", 1080)));
+        assert_eq!(
+            proxy
+                .as_ref()
+                .map(|proxy| (proxy.host.as_str(), proxy.port)),
+            Some(("p.test", 1080))
+        );
         assert!(!format!("{proxy:?}").contains("s3cret"));
         let error = "ftp://me:s3cret@p.test".parse::<ProxyUrl>().unwrap_err();
-        assert!(!error.to_string().contains("s3cret") && error.to_string().contains("ftp"), "{error}");
+        assert!(
+            !error.to_string().contains("s3cret") && error.to_string().contains("ftp"),
+            "{error}"
+        );
     }
 }

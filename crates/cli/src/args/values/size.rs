@@ -12,7 +12,10 @@ impl FromStr for Size {
     type Err = ValueError;
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
-        let wrong = || ValueError::new(format!("{} is no size", quoted(text))).hint("sizes are written as 500k, 5M or 1.5G");
+        let wrong = || {
+            ValueError::new(format!("{} is no size", quoted(text)))
+                .hint("sizes are written as 500k, 5M or 1.5G")
+        };
         let (number, unit) = split_number(text.trim());
         let power = match unit.trim().to_ascii_lowercase().as_str() {
             "" | "b" => 0,
@@ -26,9 +29,14 @@ impl FromStr for Size {
         let bytes = number * 1024f64.powi(power);
         // Up to an exbibyte: beyond it sums of offsets could overflow, and nothing is that large.
         if !(1.0..=1024f64.powi(6)).contains(&bytes) {
-            return Err(ValueError::new(format!("{} is out of range", quoted(text))).hint("from 1 byte to 1024 petabytes"));
+            return Err(ValueError::new(format!("{} is out of range", quoted(text)))
+                .hint("from 1 byte to 1024 petabytes"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was checked")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was checked"
+        )]
         Ok(Self(bytes as u64))
     }
 }
@@ -55,10 +63,29 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_told() {
-        for wrong in ["", "k", "-1", "5x", "0", "1e400", "5 5", "1..5", "5ib", "9999999999T", "NaN", "inf"] {
+        for wrong in [
+            "",
+            "k",
+            "-1",
+            "5x",
+            "0",
+            "1e400",
+            "5 5",
+            "1..5",
+            "5ib",
+            "9999999999T",
+            "NaN",
+            "inf",
+        ] {
             assert_eq!(size(wrong), None, "{wrong:?}");
         }
         let error = "5x".parse::<Size>().unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.advice()), ("\"5x\" is no size", Some("sizes are written as 500k, 5M or 1.5G")));
+        assert_eq!(
+            (error.to_string().as_str(), error.advice()),
+            (
+                "\"5x\" is no size",
+                Some("sizes are written as 500k, 5M or 1.5G")
+            )
+        );
     }
 }

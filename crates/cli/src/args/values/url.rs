@@ -25,16 +25,25 @@ impl FromStr for HttpUrl {
         let text = text.trim();
         let shown = without_login(text);
         if looks_bare(text) {
-            return Err(ValueError::new(format!("{} has no scheme", quoted(&shown))).hint(format!("did you mean https://{shown} ?")));
+            return Err(ValueError::new(format!("{} has no scheme", quoted(&shown)))
+                .hint(format!("did you mean https://{shown} ?")));
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
-            Ok(url) => Err(ValueError::new(format!("{} is a {}: URL", quoted(&shown), url.scheme()))
-                .hint("haul downloads http:// and https://")),
-            Err(url::ParseError::RelativeUrlWithoutBase) => {
-                Err(ValueError::new(format!("{} is no URL", quoted(&shown))).hint("a URL begins with https:// or http://"))
+            Ok(url) => {
+                Err(
+                    ValueError::new(format!("{} is a {}: URL", quoted(&shown), url.scheme()))
+                        .hint("haul downloads http:// and https://"),
+                )
             }
-            Err(error) => Err(ValueError::new(format!("{} is no URL: {error}", quoted(&shown)))),
+            Err(url::ParseError::RelativeUrlWithoutBase) => {
+                Err(ValueError::new(format!("{} is no URL", quoted(&shown)))
+                    .hint("a URL begins with https:// or http://"))
+            }
+            Err(error) => Err(ValueError::new(format!(
+                "{} is no URL: {error}",
+                quoted(&shown)
+            ))),
         }
     }
 }
@@ -44,12 +53,15 @@ impl FromStr for HttpUrl {
 fn looks_bare(text: &str) -> bool {
     let host = text.split(['/', '?', '#']).next().unwrap_or_default();
     let name = host.rsplit('@').next().unwrap_or_default();
-    !text.contains("://") && (name.contains('.') || name == "localhost" || name.starts_with("localhost:"))
+    !text.contains("://")
+        && (name.contains('.') || name == "localhost" || name.starts_with("localhost:"))
 }
 
 /// What an error may repeat: without user name and password.
 fn without_login(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| (&text[..scheme.len() + 3], rest));
+    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| {
+        (&text[..scheme.len() + 3], rest)
+    });
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -62,25 +74,54 @@ mod tests {
 
     fn error(text: &str) -> (String, String) {
         let error = text.parse::<HttpUrl>().unwrap_err();
-        (error.to_string(), error.advice().unwrap_or_default().to_owned())
+        (
+            error.to_string(),
+            error.advice().unwrap_or_default().to_owned(),
+        )
     }
 
     #[test]
     fn what_is_no_url_tells_what_would_be_one() {
-        assert!(" http://h.test/x ".parse::<HttpUrl>().is_ok() && "HTTPS://h.test".parse::<HttpUrl>().is_ok());
-        assert_eq!(error("example.com/f.iso").1, "did you mean https://example.com/f.iso ?");
-        assert_eq!(error("localhost:8080/x").1, "did you mean https://localhost:8080/x ?");
-        assert_eq!(error("127.0.0.1:8080").1, "did you mean https://127.0.0.1:8080 ?");
-        assert_eq!(error("ftp://h.test/x"), ("\"ftp://h.test/x\" is a ftp: URL".into(), "haul downloads http:// and https://".into()));
+        assert!(
+            " http://h.test/x ".parse::<HttpUrl>().is_ok()
+                && "HTTPS://h.test".parse::<HttpUrl>().is_ok()
+        );
+        assert_eq!(
+            error("example.com/f.iso").1,
+            "did you mean https://example.com/f.iso ?"
+        );
+        assert_eq!(
+            error("localhost:8080/x").1,
+            "did you mean https://localhost:8080/x ?"
+        );
+        assert_eq!(
+            error("127.0.0.1:8080").1,
+            "did you mean https://127.0.0.1:8080 ?"
+        );
+        assert_eq!(
+            error("ftp://h.test/x"),
+            (
+                "\"ftp://h.test/x\" is a ftp: URL".into(),
+                "haul downloads http:// and https://".into()
+            )
+        );
         assert_eq!(error("file").1, "a URL begins with https:// or http://");
         assert_eq!(error("").1, "a URL begins with https:// or http://");
         assert_eq!(error("http://").0, "\"http://\" is no URL: empty host");
-        assert_eq!(error("http://h:99999/").0, "\"http://h:99999/\" is no URL: invalid port number");
+        assert_eq!(
+            error("http://h:99999/").0,
+            "\"http://h:99999/\" is no URL: invalid port number"
+        );
     }
 
     #[test]
     fn passwords_in_urls_are_never_shown() {
-        for text in ["me:s3cret@h.test/x", "ftp://me:s3cret@h.test/x", "http://me:s3cret@h:99999/", "http://me:s3cret@h/"] {
+        for text in [
+            "me:s3cret@h.test/x",
+            "ftp://me:s3cret@h.test/x",
+            "http://me:s3cret@h:99999/",
+            "http://me:s3cret@h/",
+        ] {
             let shown = format!("{:?}", text.parse::<HttpUrl>());
             assert!(!shown.contains("s3cret"), "{shown}");
         }

@@ -1,0 +1,117 @@
+//! Bars on a terminal. What they look like is [`frame`]'s; indicatif puts it on the screen and takes it away.
+
+use std::io;
+use std::time::Duration;
+
+use console::Term;
+use haul_transfer::Event;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+
+use super::Renderer;
+use super::board::Board;
+use super::frame::frame;
+use super::notes::Notes;
+use crate::message;
+
+/// Bars for all running jobs.
+pub(super) struct Bars {
+    notes: Notes,
+    board: Board,
+    screen: Screen,
+    /// All lines together: they are always drawn at once.
+    drawn: ProgressBar,
+}
+
+impl Bars {
+    pub(super) fn new(notes: Notes, jobs: usize) -> Self {
+        let screen = Screen(Term::buffered_stderr());
+        // Frames come at their own pace: drawing must not skip one, least of all the last.
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), u8::MAX);
+        let drawn = ProgressBar::with_draw_target(None, target);
+        // The template is a constant that indicatif knows.
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            drawn.set_style(style);
+        }
+        Self {
+            notes,
+            board: Board::new(jobs),
+            screen,
+            drawn,
+        }
+    }
+}
+
+impl Renderer for Bars {
+    fn event(&mut self, now: Duration, event: &Event) {
+        self.board.apply(now, event);
+        if let Some(line) = self.notes.line(event) {
+            self.say(&line);
+        }
+    }
+
+    fn is_animated(&self) -> bool {
+        true
+    }
+
+    fn tick(&mut self, now: Duration) {
+        self.board.tick(now);
+        let lines = frame(&self.board, (self.screen.height(), self.screen.width()));
+        if !lines.is_empty() {
+            self.drawn.set_message(lines.join("\n"));
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        self.drawn.suspend(|| message::note(line));
+    }
+
+    fn close(&mut self) {
+        self.drawn.finish_and_clear();
+    }
+}
+
+/// Standard error, drawn on even where it is no terminal: `--progress bar` is obeyed.
+#[derive(Debug, Clone)]
+struct Screen(Term);
+
+impl TermLike for Screen {
+    fn width(&self) -> u16 {
+        self.0.size_checked().map_or(80, |(_, width)| width)
+    }
+
+    fn height(&self) -> u16 {
+        self.0.size_checked().map_or(24, |(height, _)| height)
+    }
+
+    fn move_cursor_up(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_up(n)
+    }
+
+    fn move_cursor_down(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_down(n)
+    }
+
+    fn move_cursor_right(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_right(n)
+    }
+
+    fn move_cursor_left(&self, n: usize) -> io::Result<()> {
+        self.0.move_cursor_left(n)
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.0.write_line(text)
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.0.write_str(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.0.clear_line()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,164 @@
+//! A board as lines for a terminal of some width and height.
+//!
+//! A line keeps its columns while numbers change, and gives up what matters least when there is little room: first
+//! connections, then the amount, the bar, the name, the time left; the percentage goes last. The last column stays
+//! free, since some terminals wrap when it is written.
+
+use console::{measure_text_width, pad_str, truncate_str};
+
+use super::board::{Board, Running};
+use super::text::{bytes_text, speed_text, time_text};
+
+/// Columns of the widest name that is shown in full, the narrowest worth showing, and the same of a bar.
+const NAME: (usize, usize) = (32, 6);
+const BAR: (usize, usize) = (40, 8);
+
+/// Between two fields.
+const GAP: usize = 2;
+
+/// Lines for all running jobs; of several, with one for all of them together at the end.
+pub(super) fn frame(board: &Board, (height, width): (u16, u16)) -> Vec<String> {
+    let room = usize::from(width).saturating_sub(1);
+    if board.jobs <= 1 {
+        return board
+            .running
+            .values()
+            .map(|running| job_line(running, room))
+            .collect();
+    }
+    // One line is kept free for the cursor, one for the total.
+    let most = usize::from(height).saturating_sub(2);
+    let mut lines: Vec<String> = board
+        .running
+        .values()
+        .take(most)
+        .map(|running| job_line(running, room))
+        .collect();
+    lines.push(total_line(board, room));
+    lines
+}
+
+fn job_line(running: &Running, room: usize) -> String {
+    let Running {
+        done,
+        length,
+        connections,
+        ..
+    } = *running;
+    let share = length.map(|length| {
+        if length == 0 {
+            1.0
+        } else {
+            (done as f64 / length as f64).min(1.0)
+        }
+    });
+    let percent = share.map(|share| format!("{:>3.0}%", (share * 100.0).floor()));
+    let rate = if running.verifying {
+        "verifying".to_owned()
+    } else {
+        speed_text(running.meter.rate())
+    };
+    let left = length.filter(|_| !running.verifying).map(|length| {
+        let left = running.meter.left(length.saturating_sub(done));
+        format!("{:>7}", left.map_or_else(|| "-:--".to_owned(), time_text))
+    });
+    let amount = match length {
+        Some(length) => {
+            let whole = bytes_text(length);
+            // As wide as both could become, so that the columns behind it stand still.
+            format!("{:>10} of {whole}", bytes_text(done))
+        }
+        None => format!("{:>10}", bytes_text(done)),
+    };
+    let connections = format!("{connections:>3} conn");
+    // In the order of what matters most; drawn in the order of the array's second column.
+    let fields = [
+        (percent, 0),
+        (Some(format!("{rate:>12}")), 2),
+        (left, 3),
+        (Some(amount), 1),
+        (Some(connections), 4),
+    ];
+    compose(&running.name, share, fields, room)
+}
+
+fn total_line(board: &Board, room: usize) -> String {
+    let files = format!("{} of {} files", board.ended, board.jobs);
+    let fields = [
+        (Some(format!("{:>12}", speed_text(board.meter.rate()))), 1),
+        (Some(format!("{:>10}", bytes_text(board.brought()))), 0),
+        (Some(format!("{:>3} conn", board.connections())), 2),
+        (None, 3),
+        (None, 4),
+    ];
+    compose(&files, None, fields, room)
+}
+
+/// Puts name, bar and as many fields as there is room for into a line.
+fn compose(
+    name: &str,
+    share: Option<f64>,
+    fields: [(Option<String>, usize); 5],
+    room: usize,
+) -> String {
+    let mut left = room;
+    let mut shown: Vec<(usize, String)> = Vec::new();
+    for (field, place) in fields
+        .into_iter()
+        .filter_map(|(field, place)| Some((field?, place)))
+    {
+        let wide = measure_text_width(&field) + if shown.is_empty() { 0 } else { GAP };
+        // The first field is shown whatever happens, cut if need be.
+        if !shown.is_empty() && wide > left {
+            break;
+        }
+        left = left.saturating_sub(wide);
+        shown.push((place, field));
+    }
+    shown.sort_by_key(|(place, _)| *place);
+    let mut parts = Vec::new();
+    let named = measure_text_width(name).min(NAME.0);
+    let (name_room, bar_room) = split(left, named, share.is_some());
+    if name_room > 0 {
+        let name = truncate_str(name, name_room, "…");
+        parts.push(pad_str(&name, name_room, console::Alignment::Left, None).into_owned());
+    }
+    if let Some(share) = share.filter(|_| bar_room > 0) {
+        parts.push(bar(share, bar_room));
+    }
+    parts.extend(shown.into_iter().map(|(_, field)| field));
+    let line = parts.join(&" ".repeat(GAP));
+    truncate_str(&line, room, "").into_owned()
+}
+
+/// What of the room that is left goes to a name of some width, and to a bar.
+fn split(left: usize, named: usize, wants_bar: bool) -> (usize, usize) {
+    let smallest = named.min(NAME.1);
+    if left < smallest + GAP {
+        return (0, 0);
+    }
+    if !wants_bar || left < smallest + GAP + BAR.1 + GAP {
+        return (named.min(left - GAP), 0);
+    }
+    // The bar keeps its least width, the name takes what it needs, the bar the rest.
+    let name = named.min(left - GAP - BAR.1 - GAP);
+    (name, (left - name - 2 * GAP).min(BAR.0))
+}
+
+/// Done in thick, the rest in thin: told apart without colour.
+fn bar(share: f64, width: usize) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a small number"
+    )]
+    let halves = (share * (width * 2) as f64) as usize;
+    let full = (halves / 2).min(width);
+    let half = usize::from(halves % 2 == 1 && full < width);
+    format!(
+        "{}{}{}",
+        "━".repeat(full),
+        "╸".repeat(half),
+        "─".repeat(width - full - half)
+    )
+}

@@ -1,0 +1,121 @@
+//! A rate for the eye: steady at a megabyte and at a gigabyte a second, and soon right after a change.
+
+use std::time::Duration;
+
+/// How fast the past is forgotten: after this long two thirds of the rate shown are new.
+const MEMORY: f64 = 2.0;
+
+/// Looks closer together than this are taken as one: over less, a rate is mostly noise.
+const SHORTEST: Duration = Duration::from_millis(50);
+
+/// The exponentially weighted mean of a counter's rate.
+#[derive(Debug, Clone)]
+pub(super) struct Meter {
+    /// The last look that counted: when, and the counter.
+    last: (Duration, u64),
+    /// Weighted sum of rates, and of weights: their quotient is unbiased from the first look on.
+    sum: f64,
+    weight: f64,
+}
+
+impl Meter {
+    /// A counter that stands at `count` now.
+    pub(super) fn new(now: Duration, count: u64) -> Self {
+        Self {
+            last: (now, count),
+            sum: 0.0,
+            weight: 0.0,
+        }
+    }
+
+    /// Takes a look. A counter that went back - the job started over - begins anew.
+    pub(super) fn look(&mut self, now: Duration, count: u64) {
+        let (then, before) = self.last;
+        if count < before {
+            *self = Self::new(now, count);
+            return;
+        }
+        let passed = now.saturating_sub(then);
+        if passed < SHORTEST {
+            return;
+        }
+        let seconds = passed.as_secs_f64();
+        let keep = (-seconds / MEMORY).exp();
+        self.sum = self
+            .sum
+            .mul_add(keep, (count - before) as f64 / seconds * (1.0 - keep));
+        self.weight = self.weight.mul_add(keep, 1.0 - keep);
+        self.last = (now, count);
+    }
+
+    /// Per second; zero before the second look.
+    pub(super) fn rate(&self) -> f64 {
+        if self.weight > 0.0 {
+            self.sum / self.weight
+        } else {
+            0.0
+        }
+    }
+
+    /// How long `missing` more will take at this rate; `None` if there is no telling.
+    pub(super) fn left(&self, missing: u64) -> Option<Duration> {
+        /// What takes longer than this is not on its way.
+        const LONGEST: f64 = 1000.0 * 3600.0;
+        let seconds = missing as f64 / self.rate();
+        (seconds.is_finite() && seconds < LONGEST).then(|| Duration::from_secs_f64(seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(looks: impl IntoIterator<Item = (u64, u64)>) -> Meter {
+        let mut meter = Meter::new(Duration::ZERO, 0);
+        looks
+            .into_iter()
+            .for_each(|(ms, count)| meter.look(Duration::from_millis(ms), count));
+        meter
+    }
+
+    #[test]
+    fn a_steady_rate_is_right_from_the_first_look() {
+        for per_second in [1_000u64, 5_000_000_000] {
+            let first = run([(100, per_second / 10)]).rate();
+            let later = run((1..100).map(|n| (n * 100, n * per_second / 10))).rate();
+            assert!(
+                (first / per_second as f64 - 1.0).abs() < 0.01
+                    && (later / per_second as f64 - 1.0).abs() < 0.01
+            );
+        }
+    }
+
+    #[test]
+    fn bursts_are_smoothed_and_silence_is_seen() {
+        // Two mebibytes every half second, as nginx's limit_rate sends them.
+        let bursts = (1..=40u64).map(|n| (n * 100, n / 5 * 1_000_000));
+        let rates: Vec<f64> = (20..=40)
+            .map(|n| run(bursts.clone().take(n)).rate())
+            .collect();
+        assert!(
+            rates.iter().all(|rate| (1.4e6..2.7e6).contains(rate)),
+            "{rates:?}"
+        );
+        let silent = run(bursts.chain((41..=140).map(|n| (n * 100, 8_000_000)))).rate();
+        assert!(silent < 2e4, "{silent}");
+    }
+
+    #[test]
+    fn a_job_that_starts_over_has_no_rate_yet() {
+        let mut meter = run([(1000, 500)]);
+        meter.look(Duration::from_secs(2), 100);
+        assert_eq!((meter.rate(), meter.left(1)), (0.0, None));
+    }
+
+    #[test]
+    fn time_left_is_told_where_it_can_be() {
+        let meter = run([(1000, 1000)]);
+        assert_eq!(meter.left(5000), Some(Duration::from_secs(5)));
+        assert_eq!(meter.left(u64::MAX), None);
+    }
+}
