@@ -1,6 +1,7 @@
 //! What a job's end is told as: a line for people, an object for programs, checksums as the `*sum` tools read them.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use haul_transfer::{GetError, Outcome};
 use serde_json::{Map, Value, json};
@@ -42,7 +43,6 @@ pub(crate) fn checksums(outcome: &Outcome) -> Vec<String> {
 
 /// The result as an object.
 pub(crate) fn object(outcome: &Outcome) -> Value {
-    let seconds = outcome.elapsed.as_secs_f64();
     let checksums: Map<String, Value> = outcome
         .checksums
         .iter()
@@ -56,7 +56,7 @@ pub(crate) fn object(outcome: &Outcome) -> Value {
         "fetched": outcome.fetched,
         "resumed": outcome.resumed,
         "ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
-        "rate": if seconds > 0.0 { (came(outcome) as f64 / seconds).round() } else { 0.0 },
+        "rate": rate(came(outcome), outcome.elapsed),
         "connections": outcome.connections,
         "segments": outcome.segments,
         "retries": outcome.retries,
@@ -78,6 +78,12 @@ pub(crate) fn failure(url: &Url, error: &GetError) -> Value {
     })
 }
 
+/// Whole bytes a second.
+fn rate(bytes: u64, elapsed: Duration) -> u64 {
+    let per_second = u128::from(bytes) * 1_000_000 / elapsed.as_micros().max(1);
+    u64::try_from(per_second).unwrap_or(u64::MAX)
+}
+
 /// Bytes of the resource that came in this run.
 fn came(outcome: &Outcome) -> u64 {
     outcome.bytes.saturating_sub(outcome.resumed)
@@ -89,8 +95,6 @@ fn name(path: Option<&PathBuf>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use haul_plan::Algorithm;
 
     use super::*;

@@ -155,7 +155,7 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection)?,
         redirects: RedirectOptions {
-            max: args.request.max_redirs,
+            max: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
             allow_downgrade: args.request.allow_downgrade,
         },
         credentials: credentials(&args.request)?,

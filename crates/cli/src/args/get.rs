@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use haul_plan::Checksum;
 
 use super::network::{ConnectionArgs, RequestArgs};
-use super::values::{HttpUrl, Size};
+use super::values::{HttpUrl, Size, connections};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -46,7 +46,7 @@ pub(crate) struct OutputArgs {
     /// For one URL only. Standard output, FIFOs and devices take the bytes in order as they come, over one connection;
     /// files are written under a temporary name beside FILE and get their own when they are whole and verified.
     #[arg(
-        short,
+        short = 'o',
         long = "output",
         value_name = "FILE",
         conflicts_with = "directory"
@@ -91,7 +91,7 @@ pub(crate) struct SpeedArgs {
     ///
     /// By itself haul adds connections while the total rate rises, and takes some back when the origin refuses them. A
     /// given number is opened at once and lowered by refusals only.
-    #[arg(short = 'x', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(short = 'x', long, value_name = "N", value_parser = connections)]
     pub(crate) max_connections: Option<u16>,
     /// No segment smaller than this.
     #[arg(long, value_name = "SIZE", default_value = "1M")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User};
+use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User, count};
 
 /// What requests carry, and where redirects may lead.
 #[derive(Debug, Args)]
@@ -31,8 +31,8 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
     /// Follow no more redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) max_redirs: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
+    pub(crate) max_redirs: u32,
     /// Follow redirects from https to http.
     #[arg(long)]
     pub(crate) allow_downgrade: bool,
@@ -83,6 +83,6 @@ pub(crate) struct ConnectionArgs {
     ///
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
     /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
     pub(crate) retries: u32,
 }

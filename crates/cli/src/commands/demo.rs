@@ -127,7 +127,7 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
     });
     let mut result = Err(Exit::Interrupted);
     let begun = transfer(work, &mut *screen, |screen, job, ended| {
-        result = ended.as_ref().map(Outcome::clone).map_err(|error| {
+        result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
                 screen.failed(job.id, error);
             }

@@ -64,7 +64,7 @@ pub(super) enum CannotBegin {
 }
 
 /// A job and what came of it.
-type Ended = (Job, Result<Outcome, GetError>);
+type Ended = Box<(Job, Result<Outcome, GetError>)>;
 
 /// What happened.
 enum Happening {
@@ -87,7 +87,7 @@ enum Happening {
 pub(super) async fn transfer(
     work: Work,
     screen: &mut dyn Renderer,
-    ended: impl FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>),
+    ended: impl FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>) + Send,
 ) -> Result<(), CannotBegin> {
     let mut signals = Signals::listen().map_err(CannotBegin::Signals)?;
     let (sender, mut events) = mpsc::channel(EVENTS);
@@ -151,8 +151,9 @@ impl<F: FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>)> Floor<'_, F>
             Happening::Told(None) => return std::ops::ControlFlow::Break(()),
             Happening::Told(Some(event)) => self.screen.event(self.begun.elapsed(), &event),
             Happening::Tick => self.screen.tick(self.begun.elapsed()),
-            Happening::Ended(Ok((job, result))) => {
-                (self.ended)(self.screen, &job, &result);
+            Happening::Ended(Ok(end)) => {
+                let (job, result) = &*end;
+                (self.ended)(self.screen, job, result);
                 self.fill();
             }
             // Jobs are never aborted here, so it panicked: the bug is passed on.
@@ -182,7 +183,7 @@ impl<F: FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>)> Floor<'_, F>
             let stop = self.stop.clone();
             self.running.spawn(async move {
                 let result = engine.get(job.clone(), stop).await;
-                (job, result)
+                Box::new((job, result))
             });
         }
     }

@@ -34,10 +34,8 @@ fn explain(error: &Error) -> (String, String) {
     let text = match error.kind() {
         ErrorKind::ValueValidation => return wrong_value(error, flag),
         ErrorKind::MissingRequiredArgument => {
-            let missing: Vec<&str> = argument
-                .iter()
-                .map(|text| text.trim_end_matches("..."))
-                .collect();
+            let plain = |text| name(text).trim_end_matches("...").trim_matches(['<', '>']);
+            let missing: Vec<&str> = argument.iter().map(|text| plain(text)).collect();
             format!("{} is missing", missing.join(", "))
         }
         ErrorKind::ArgumentConflict => {
@@ -117,7 +115,7 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
 fn suggestion(error: &Error) -> String {
     match strings(error, ContextKind::SuggestedArg).first() {
         Some(similar) => format!("did you mean {} ?", name(similar)),
-        None => "haul get --help tells what can be said".to_owned(),
+        None => "see haul get --help".to_owned(),
     }
 }
 

@@ -7,7 +7,7 @@
 use console::{measure_text_width, pad_str, truncate_str};
 
 use super::board::{Board, Running};
-use super::text::{bytes_text, speed_text, time_text};
+use super::text::{bytes_text, of_text, speed_text, time_text};
 
 /// Columns of the widest name that is shown in full, the narrowest worth showing, and the same of a bar.
 const NAME: (usize, usize) = (32, 6);
@@ -62,19 +62,15 @@ fn job_line(running: &Running, room: usize) -> String {
         let left = running.meter.left(length.saturating_sub(done));
         format!("{:>7}", left.map_or_else(|| "-:--".to_owned(), time_text))
     });
-    let amount = match length {
-        Some(length) => {
-            let whole = bytes_text(length);
-            // As wide as both could become, so that the columns behind it stand still.
-            format!("{:>10} of {whole}", bytes_text(done))
-        }
-        None => format!("{:>10}", bytes_text(done)),
-    };
-    let connections = format!("{connections:>3} conn");
+    let amount = length.map_or_else(
+        || format!("{:>10}", bytes_text(done)),
+        |length| of_text(done, length),
+    );
+    let connections = format!("{connections:>2} conn");
     // In the order of what matters most; drawn in the order of the array's second column.
     let fields = [
         (percent, 0),
-        (Some(format!("{rate:>12}")), 2),
+        (Some(format!("{rate:>11}")), 2),
         (left, 3),
         (Some(amount), 1),
         (Some(connections), 4),
@@ -85,9 +81,9 @@ fn job_line(running: &Running, room: usize) -> String {
 fn total_line(board: &Board, room: usize) -> String {
     let files = format!("{} of {} files", board.ended, board.jobs);
     let fields = [
-        (Some(format!("{:>12}", speed_text(board.meter.rate()))), 1),
+        (Some(format!("{:>11}", speed_text(board.meter.rate()))), 1),
         (Some(format!("{:>10}", bytes_text(board.brought()))), 0),
-        (Some(format!("{:>3} conn", board.connections())), 2),
+        (Some(format!("{:>2} conn", board.connections())), 2),
         (None, 3),
         (None, 4),
     ];

@@ -30,7 +30,7 @@ use silent::Silent;
 pub(crate) use text::{bytes_text, rate_text};
 
 /// Shows what happens. The only one that writes to standard error while jobs run.
-pub(crate) trait Renderer {
+pub(crate) trait Renderer: Send {
     /// Something happened.
     fn event(&mut self, now: Duration, event: &Event);
 

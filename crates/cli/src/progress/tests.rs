@@ -1,1 +1,363 @@
+//! Recorded events in, frames and lines out.
 
+use std::time::Duration;
+
+use console::measure_text_width;
+use haul_transfer::Event;
+
+use super::board::Board;
+use super::frame::frame;
+use super::notes::Notes;
+use super::plain::Plain;
+use super::{json, message};
+
+const MIB: u64 = 1 << 20;
+
+fn named(job: u64, name: &str, length: Option<u64>, resumed: u64) -> Event {
+    Event::Named {
+        job,
+        path: Some(name.into()),
+        length,
+        resumed,
+    }
+}
+
+fn progress(job: u64, done: u64, connections: usize) -> Event {
+    Event::Progress {
+        job,
+        done,
+        length: None,
+        connections,
+    }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A download of 96 MiB at a steady rate, recorded ten times a second until `end`.
+fn recorded(end: u64, per_second: u64) -> Vec<(Duration, Event)> {
+    let mut events = vec![(ms(0), named(0, "debian-12.iso", Some(96 * MIB), 0))];
+    events.extend((1..=end / 100).map(|n| (ms(n * 100), progress(0, n * per_second / 10, 16))));
+    events
+}
+
+fn board(jobs: usize, events: &[(Duration, Event)]) -> Board {
+    let mut board = Board::new(jobs);
+    for (now, event) in events {
+        board.apply(*now, event);
+        board.tick(*now);
+    }
+    board
+}
+
+#[test]
+fn a_bar_gives_up_what_matters_least_as_the_terminal_gets_smaller() {
+    let board = board(1, &recorded(500, 90 * MIB));
+    let frames: Vec<String> = [120, 100, 80, 60, 40, 20, 10, 5, 1, 0]
+        .into_iter()
+        .map(|width| format!("{width:>3} |{}", frame(&board, (24, width)).join("\n")))
+        .collect();
+    insta::assert_snapshot!(frames.join("\n"));
+}
+
+fn shown(what: &str, events: &[(Duration, Event)]) -> String {
+    format!(
+        "{what:10} |{}",
+        frame(&board(1, events), (24, 100)).join("\n")
+    )
+}
+
+#[test]
+fn the_stages_of_a_download() {
+    let mut events = recorded(200, 100);
+    let mut frames = vec![shown("named", &events[..1]), shown("slow", &events)];
+    let stages = [
+        ("fast", progress(0, 95 * MIB, 1)),
+        ("over again", progress(0, MIB, 1)),
+        ("verifying", Event::Verifying { job: 0 }),
+        (
+            "finished",
+            Event::Finished {
+                job: 0,
+                bytes: 96 * MIB,
+                elapsed: ms(600),
+            },
+        ),
+    ];
+    for (after, (what, event)) in (3..).zip(stages) {
+        events.push((ms(after * 100), event));
+        frames.push(shown(what, &events));
+    }
+    insta::assert_snapshot!(frames.join("\n"));
+}
+
+#[test]
+fn files_of_all_kinds() {
+    let one = |what, event| shown(what, &[(ms(0), event)]);
+    let unknown = [
+        (ms(0), named(0, "log", None, 0)),
+        (ms(1000), progress(0, 5 * MIB, 1)),
+    ];
+    let frames = [
+        one("resumed", named(0, "f", Some(4 * MIB), 3 * MIB)),
+        shown("no length", &unknown),
+        one("empty", named(0, "empty", Some(0), 0)),
+        one(
+            "wide name",
+            named(
+                0,
+                "日本語のとても長い名前のファイルです.tar.zst",
+                Some(MIB),
+                0,
+            ),
+        ),
+        one("bad name", named(0, "a\u{1b}[2Jb", Some(MIB), 0)),
+        one(
+            "no path",
+            Event::Named {
+                job: 0,
+                path: None,
+                length: Some(MIB),
+                resumed: 0,
+            },
+        ),
+    ];
+    insta::assert_snapshot!(frames.join("\n"));
+}
+
+#[test]
+fn no_line_is_ever_wider_than_the_terminal() {
+    let names = [
+        "f",
+        "debian-12.iso",
+        "日本語のとても長い名前のファイルです.tar.zst",
+        &"n".repeat(255),
+    ];
+    let rates = [0, 1, 1023, MIB, 5_000 * MIB, u64::MAX / 20];
+    for (name, rate) in names.iter().flat_map(|name| rates.map(|rate| (name, rate))) {
+        for length in [None, Some(0), Some(rate), Some(u64::MAX)] {
+            let events = [
+                (ms(0), named(0, name, length, 0)),
+                (ms(1000), progress(0, rate, 999)),
+            ];
+            let (one, many) = (board(1, &events), board(7, &events));
+            for width in 0..200u16 {
+                let lines = [frame(&one, (24, width)), frame(&many, (24, width))].concat();
+                let widest = lines
+                    .iter()
+                    .map(|line| measure_text_width(line))
+                    .max()
+                    .unwrap_or(0);
+                assert!(
+                    widest <= usize::from(width.saturating_sub(1)),
+                    "{width}: {lines:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_stand_still_while_numbers_change() {
+    let widths: Vec<usize> = (1..=10)
+        .map(|n| frame(&board(1, &recorded(n * 100, 96 * MIB)), (24, 100)).concat())
+        .map(|line| measure_text_width(&line))
+        .collect();
+    assert!(
+        widths.windows(2).all(|pair| pair[0] == pair[1]),
+        "{widths:?}"
+    );
+}
+
+#[test]
+fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
+    let mut events: Vec<(Duration, Event)> = (0..5)
+        .map(|job| (ms(0), named(job, &format!("file-{job}"), Some(4 * MIB), 0)))
+        .collect();
+    events.extend((0..5).map(|job| (ms(1000), progress(job, (job + 1) * MIB / 2, 1))));
+    events.push((
+        ms(1000),
+        Event::Finished {
+            job: 1,
+            bytes: 4 * MIB,
+            elapsed: ms(1000),
+        },
+    ));
+    events.push((
+        ms(1000),
+        Event::Failed {
+            job: 2,
+            error: "x".into(),
+        },
+    ));
+    let board = board(100, &events);
+    insta::assert_snapshot!(frame(&board, (24, 80)).join("\n"));
+    let low = frame(&board, (4, 80));
+    assert_eq!(low.len(), 3);
+    assert!(low[2].starts_with("2 of 100 files"), "{low:?}");
+    assert_eq!(frame(&board, (0, 80)).len(), 1);
+}
+
+#[test]
+fn plain_has_a_line_a_second_and_the_notes() {
+    let mut plain = Plain::new(
+        Notes {
+            quiet: false,
+            verbose: true,
+        },
+        1,
+    );
+    let mut lines = Vec::new();
+    for (now, event) in recorded(2500, 30 * MIB) {
+        lines.extend(plain.on_event(now, &event));
+        lines.extend(plain.on_tick(now));
+    }
+    let segment = Event::Segment {
+        job: 0,
+        range: 0..MIB,
+        elapsed: ms(250),
+        connection: 2,
+    };
+    let retry = Event::Retry {
+        job: 0,
+        attempt: 2,
+        wait: ms(400),
+        why: "closed\u{1b}[2J".into(),
+    };
+    let warning = Event::Warning {
+        job: 0,
+        text: "no validator".into(),
+    };
+    for event in [segment, retry, warning] {
+        lines.extend(plain.on_event(ms(2600), &event));
+    }
+    plain.on_event(ms(3500), &Event::Verifying { job: 0 });
+    lines.extend(plain.on_tick(ms(4000)));
+    plain.on_event(
+        ms(4000),
+        &Event::Finished {
+            job: 0,
+            bytes: 96 * MIB,
+            elapsed: ms(4000),
+        },
+    );
+    lines.extend(plain.on_tick(ms(6000)));
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn plain_has_one_line_for_all_of_several_jobs() {
+    let mut plain = Plain::new(
+        Notes {
+            quiet: false,
+            verbose: false,
+        },
+        3,
+    );
+    for job in 0..2 {
+        plain.on_event(ms(0), &named(job, "f", Some(4 * MIB), 0));
+        plain.on_event(ms(900), &progress(job, MIB, 2));
+    }
+    let line = plain.on_tick(ms(1000)).unwrap();
+    assert_eq!(line, "0 of 3 files, 2.0 MiB, 2.0 MiB/s, 4 connections");
+    assert_eq!(plain.on_tick(ms(1900)), None);
+}
+
+#[test]
+fn quiet_has_no_notes() {
+    let quiet = Notes {
+        quiet: true,
+        verbose: false,
+    };
+    assert_eq!(
+        quiet.line(&Event::Warning {
+            job: 0,
+            text: "x".into()
+        }),
+        None
+    );
+    let usual = Notes {
+        quiet: false,
+        verbose: false,
+    };
+    let at_once = Event::Retry {
+        job: 0,
+        attempt: 1,
+        wait: Duration::ZERO,
+        why: "x".into(),
+    };
+    assert_eq!(usual.line(&at_once), None);
+    assert_eq!(
+        usual.line(&Event::Segment {
+            job: 0,
+            range: 0..1,
+            elapsed: ms(1),
+            connection: 0
+        }),
+        None
+    );
+}
+
+#[test]
+fn every_event_is_one_object() {
+    let url = url::Url::parse("http://h.test/f").unwrap();
+    let events = [
+        Event::Started { job: 3, url },
+        named(3, "d/f", Some(MIB), 10),
+        Event::Progress {
+            job: 3,
+            done: 20,
+            length: Some(MIB),
+            connections: 4,
+        },
+        Event::Segment {
+            job: 3,
+            range: 0..20,
+            elapsed: ms(7),
+            connection: 1,
+        },
+        Event::Retry {
+            job: 3,
+            attempt: 1,
+            wait: ms(250),
+            why: "closed".into(),
+        },
+        Event::Warning {
+            job: 3,
+            text: "hm".into(),
+        },
+        Event::Verifying { job: 3 },
+        Event::Finished {
+            job: 3,
+            bytes: MIB,
+            elapsed: ms(9),
+        },
+    ];
+    let lines: Vec<String> = events
+        .iter()
+        .filter_map(|event| json::object(ms(12), event))
+        .map(|object| object.to_string())
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+    // Told with its causes and its hint by `failed` instead.
+    assert!(
+        json::object(
+            ms(12),
+            &Event::Failed {
+                job: 3,
+                error: "x".into()
+            }
+        )
+        .is_none()
+    );
+}
+
+#[test]
+fn messages_lose_their_colours_but_not_their_words() {
+    let text = message::error_text("it broke", Some("mend it"));
+    assert_eq!(
+        anstream::adapter::strip_str(&text).to_string(),
+        "haul: error: it broke\nhint: mend it"
+    );
+}

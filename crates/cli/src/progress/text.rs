@@ -7,19 +7,43 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     scaled(bytes as f64)
 }
 
-fn scaled(mut value: f64) -> String {
+/// `45.0/96.0 MiB`: both in the unit of the whole, the first as wide as the second, so that what follows stands still.
+pub(super) fn of_text(done: u64, whole: u64) -> String {
+    let (value, unit) = unit(whole as f64);
+    let whole = digits(value, unit);
+    let done = digits(done as f64 / 1024f64.powi(unit.into()), unit);
+    format!(
+        "{done:>width$}/{whole} {}",
+        UNITS[usize::from(unit)],
+        width = whole.len()
+    )
+}
+
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+fn scaled(value: f64) -> String {
+    let (value, unit) = unit(value);
+    format!("{} {}", digits(value, unit), UNITS[usize::from(unit)])
+}
+
+/// A number in the unit that suits it, and which of [`UNITS`] that is.
+fn unit(mut value: f64) -> (f64, u8) {
     // What would round up to 1024 is one of the next unit.
     const NEXT: f64 = 1023.95;
-    if value < NEXT {
-        return format!("{value:.0} B");
-    }
-    for unit in ["KiB", "MiB", "GiB", "TiB"] {
+    let mut unit = 0;
+    while value >= NEXT && unit < 5 {
         value /= 1024.0;
-        if value < NEXT {
-            return format!("{value:.1} {unit}");
-        }
+        unit += 1;
     }
-    format!("{:.1} PiB", value / 1024.0)
+    (value, unit)
+}
+
+fn digits(value: f64, unit: u8) -> String {
+    if unit == 0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
 }
 
 /// `94.1 MiB/s`.
@@ -64,6 +88,8 @@ mod tests {
         assert_eq!(bytes_text(u64::MAX), "16384.0 PiB");
         assert_eq!(rate_text(1 << 20, Duration::from_millis(500)), "2.0 MiB/s");
         assert_eq!(rate_text(0, Duration::ZERO), "0 B/s");
+        assert_eq!(of_text(45 << 20, 196 << 20), " 45.0/196.0 MiB");
+        assert_eq!(of_text(5, 10), " 5/10 B");
     }
 
     #[test]

@@ -58,6 +58,26 @@ fn quoted(text: &str) -> String {
     format!("\"{}{more}\"", short.escape_debug())
 }
 
+/// A count, as of retries.
+pub(crate) fn count(text: &str) -> Result<u32, ValueError> {
+    text.trim()
+        .parse()
+        .map_err(|_| ValueError::new(format!("{} is no number", quoted(text))))
+}
+
+/// A number of connections. More than some hundreds make a download slower and its origin angry.
+pub(crate) fn connections(text: &str) -> Result<u16, ValueError> {
+    let number = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number| (1..=256).contains(number));
+    number.ok_or_else(|| {
+        ValueError::new(format!("{} is no number of connections", quoted(text)))
+            .hint("from 1 to 256")
+    })
+}
+
 /// Splits at the first character that is not part of a decimal number.
 fn split_number(text: &str) -> (&str, &str) {
     let end = text

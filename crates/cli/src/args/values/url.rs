@@ -30,12 +30,12 @@ impl FromStr for HttpUrl {
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
-            Ok(url) => {
-                Err(
-                    ValueError::new(format!("{} is a {}: URL", quoted(&shown), url.scheme()))
-                        .hint("haul downloads http:// and https://"),
-                )
-            }
+            Ok(url) => Err(ValueError::new(format!(
+                "{} has the scheme {}",
+                quoted(&shown),
+                url.scheme()
+            ))
+            .hint("haul downloads http:// and https://")),
             Err(url::ParseError::RelativeUrlWithoutBase) => {
                 Err(ValueError::new(format!("{} is no URL", quoted(&shown)))
                     .hint("a URL begins with https:// or http://"))
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(
             error("ftp://h.test/x"),
             (
-                "\"ftp://h.test/x\" is a ftp: URL".into(),
+                "\"ftp://h.test/x\" has the scheme ftp".into(),
                 "haul downloads http:// and https://".into()
             )
         );
