@@ -51,7 +51,8 @@ impl Content {
             Self::Random { seed, .. } => {
                 // Whole words from the one that holds the first byte, then cut.
                 let first = range.start / 8;
-                let words = (first..range.end.div_ceil(8)).flat_map(|word| mixed(*seed, word).to_le_bytes());
+                let words = (first..range.end.div_ceil(8))
+                    .flat_map(|word| mixed(*seed, word).to_le_bytes());
                 let skip = index(range.start - first * 8);
                 let mut bytes: Vec<u8> = words.collect();
                 bytes.drain(..skip);
@@ -77,7 +78,10 @@ impl Content {
             hash.update(self.slice(at..end));
             at = end;
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hash.finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 

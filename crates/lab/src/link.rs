@@ -54,7 +54,10 @@ impl SlowLink {
     /// A link that changes nothing yet.
     #[must_use]
     pub fn to(address: SocketAddr) -> Self {
-        Self { to: address, traits: Traits::default() }
+        Self {
+            to: address,
+            traits: Traits::default(),
+        }
     }
 
     /// Delays each direction by this.
@@ -97,12 +100,18 @@ impl SlowLink {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> Link {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("a bound port");
         let open = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, self.to, (self.traits, Arc::clone(&open))));
-        Link { address, open, _tasks: tasks }
+        Link {
+            address,
+            open,
+            _tasks: tasks,
+        }
     }
 }
 
@@ -147,31 +156,57 @@ async fn carry(client: TcpStream, to: SocketAddr, traits: Traits) -> io::Result<
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let up = Traits { latency: traits.latency, ..Traits::default() };
-    tokio::try_join!(direction(from_client, to_server, up), direction(from_server, to_client, traits))?;
+    let up = Traits {
+        latency: traits.latency,
+        ..Traits::default()
+    };
+    tokio::try_join!(
+        direction(from_client, to_server, up),
+        direction(from_server, to_client, traits)
+    )?;
     Ok(())
 }
 
 async fn direction(from: OwnedReadHalf, to: OwnedWriteHalf, traits: Traits) -> io::Result<()> {
     let (sender, receiver) = mpsc::channel(UNDER_WAY);
-    tokio::try_join!(take(from, sender, traits.latency), give(to, receiver, traits))?;
+    tokio::try_join!(
+        take(from, sender, traits.latency),
+        give(to, receiver, traits)
+    )?;
     Ok(())
 }
 
-async fn take(mut from: OwnedReadHalf, sender: mpsc::Sender<(Instant, Bytes)>, latency: Duration) -> io::Result<()> {
+async fn take(
+    mut from: OwnedReadHalf,
+    sender: mpsc::Sender<(Instant, Bytes)>,
+    latency: Duration,
+) -> io::Result<()> {
     loop {
         let mut piece = BytesMut::with_capacity(PIECE);
         let count = from.read_buf(&mut piece).await?;
-        if count == 0 || sender.send((Instant::now() + latency, piece.freeze())).await.is_err() {
+        if count == 0
+            || sender
+                .send((Instant::now() + latency, piece.freeze()))
+                .await
+                .is_err()
+        {
             return Ok(());
         }
     }
 }
 
-async fn give(mut to: OwnedWriteHalf, mut receiver: mpsc::Receiver<(Instant, Bytes)>, traits: Traits) -> io::Result<()> {
+async fn give(
+    mut to: OwnedWriteHalf,
+    mut receiver: mpsc::Receiver<(Instant, Bytes)>,
+    traits: Traits,
+) -> io::Result<()> {
     let own = traits.per_connection.map(Pace::new);
     let paces: Vec<&Pace> = own.iter().chain(traits.total.as_ref()).collect();
-    let quantum = paces.iter().map(|pace| pace.quantum()).min().unwrap_or(PIECE);
+    let quantum = paces
+        .iter()
+        .map(|pace| pace.quantum())
+        .min()
+        .unwrap_or(PIECE);
     let mut left = traits.cut_after.unwrap_or(u64::MAX);
     while let Some((due, piece)) = receiver.recv().await {
         sleep_until(due).await;

@@ -19,13 +19,18 @@ pub(crate) struct Pace {
 impl Pace {
     /// `rate` bytes a second.
     pub(crate) fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), next: Arc::new(Mutex::new(Instant::now())) }
+        Self {
+            rate: rate.max(1),
+            next: Arc::new(Mutex::new(Instant::now())),
+        }
     }
 
     /// How much goes at once, in bytes.
     pub(crate) fn quantum(&self) -> usize {
         let bytes = u128::from(self.rate) * TICK.as_nanos() / 1_000_000_000;
-        usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, 256 * 1024)
+        usize::try_from(bytes)
+            .unwrap_or(usize::MAX)
+            .clamp(1, 256 * 1024)
     }
 
     /// Waits until `bytes` may go. They are counted before the wait, so that the rate is never exceeded.
@@ -33,7 +38,8 @@ impl Pace {
         let until = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             // A rest is not made up for: a limit is a limit.
-            *next = (*next).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+            *next = (*next).max(Instant::now())
+                + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
             *next
         };
         sleep_until(until).await;

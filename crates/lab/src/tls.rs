@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -37,10 +37,15 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names are always fine");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params.distinguished_name.push(DnType::CommonName, "haul lab");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "haul lab");
         let key = KeyPair::generate().expect("randomness");
         let certificate = params.self_signed(&key).expect("own parameters");
-        Self { certificate, issuer: Issuer::new(params, key) }
+        Self {
+            certificate,
+            issuer: Issuer::new(params, key),
+        }
     }
 
     /// The authority's own certificate, PEM: what a client must trust.
@@ -72,13 +77,21 @@ impl Authority {
     pub fn self_signed(names: &[&str]) -> Issued {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params(names).self_signed(&key).expect("own parameters");
-        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 
     fn sign(&self, params: CertificateParams) -> Issued {
         let key = KeyPair::generate().expect("randomness");
-        let certificate = params.signed_by(&key, &self.issuer).expect("own parameters");
-        Issued { certificate: certificate.pem(), key: key.serialize_pem() }
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .expect("own parameters");
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
     }
 }
 
@@ -91,7 +104,10 @@ impl Default for Authority {
 fn params(names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut params = CertificateParams::new(names).expect("names a test gave");
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
     params
 }
 
@@ -104,18 +120,28 @@ impl Issued {
     pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().expect("default versions");
+        let builder = builder
+            .with_safe_default_protocol_versions()
+            .expect("default versions");
         let builder = match clients {
             None => builder.with_no_client_auth(),
             Some(authority) => {
                 let mut roots = rustls::RootCertStore::empty();
-                roots.add(authority.certificate.der().clone()).expect("own certificate");
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                roots
+                    .add(authority.certificate.der().clone())
+                    .expect("own certificate");
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 builder.with_client_cert_verifier(verifier.build().expect("own roots"))
             }
         };
-        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("own PEM");
+        let certificate =
+            CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("own PEM");
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("own PEM");
-        Arc::new(builder.with_single_cert(vec![certificate], key).expect("own certificate and key"))
+        Arc::new(
+            builder
+                .with_single_cert(vec![certificate], key)
+                .expect("own certificate and key"),
+        )
     }
 }

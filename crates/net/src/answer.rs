@@ -97,7 +97,14 @@ impl Answer {
 
     /// Lets the connection be used again, if the body was read to its end; else closes it.
     pub fn recycle(self) {
-        let Body { connection, route, pool, ended, incoming, .. } = self.body;
+        let Body {
+            connection,
+            route,
+            pool,
+            ended,
+            incoming,
+            ..
+        } = self.body;
         drop(incoming);
         if ended {
             pool.give(route, connection);
@@ -133,7 +140,11 @@ enum Broke {
 
 /// What an error of hyper's means.
 pub(crate) fn http_kind(error: &hyper::Error) -> Kind {
-    if error.is_parse() { Kind::Protocol } else { Kind::Closed }
+    if error.is_parse() {
+        Kind::Protocol
+    } else {
+        Kind::Closed
+    }
 }
 
 impl Body {
@@ -180,7 +191,12 @@ pub(crate) struct Stall {
 impl Stall {
     pub(crate) fn new(timeout: Duration) -> Self {
         let since = Instant::now();
-        Self { timeout, since, rested: true, timer: Box::pin(sleep_until(since + timeout)) }
+        Self {
+            timeout,
+            since,
+            rested: true,
+            timer: Box::pin(sleep_until(since + timeout)),
+        }
     }
 
     /// Waits on; ready when the silence has lasted too long.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use haul_plan::{RedirectOptions, follow};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, RANGE, USER_AGENT, WWW_AUTHENTICATE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION,
+    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RANGE, USER_AGENT, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, Request, StatusCode};
 use http_body_util::Empty;
@@ -120,7 +120,15 @@ impl Client {
         let authenticator = Authenticator::new(config.credentials.clone());
         let pool = Arc::new(Pool::new(config.idle));
         let limit = config.limit_rate.map(Limit::new);
-        Ok(Self { shared: Arc::new(Shared { config, connector, authenticator, pool, limit }) })
+        Ok(Self {
+            shared: Arc::new(Shared {
+                config,
+                connector,
+                authenticator,
+                pool,
+                limit,
+            }),
+        })
     }
 
     /// What makes this client's streams.
@@ -136,11 +144,23 @@ impl Client {
     pub async fn fetch(&self, fetch: Fetch<'_>) -> Result<Answer, Error> {
         let mut url = fetch.url.clone();
         for hops in 0.. {
-            let answer = self.authorized(&url, &fetch).await.map_err(|e| e.of_range(fetch.range.clone()))?;
+            let answer = self
+                .authorized(&url, &fetch)
+                .await
+                .map_err(|e| e.of_range(fetch.range.clone()))?;
             if !is_redirect(answer.status) {
-                return Ok(Answer { url: without_credentials(&url), redirected: hops > 0, ..answer });
+                return Ok(Answer {
+                    url: without_credentials(&url),
+                    redirected: hops > 0,
+                    ..answer
+                });
             }
-            let hop = follow(&url, answer.headers.get(LOCATION), hops, self.shared.config.redirects);
+            let hop = follow(
+                &url,
+                answer.headers.get(LOCATION),
+                hops,
+                self.shared.config.redirects,
+            );
             let hop = hop.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
             answer.discard().await;
             url = hop.url;
@@ -151,11 +171,15 @@ impl Client {
     /// One answer, a 401 or 407 answered once if there is something to answer with.
     async fn authorized(&self, url: &Url, fetch: &Fetch<'_>) -> Result<Answer, Error> {
         let mut proxy_authorization = self.proxy_login(url).map(Login::basic);
-        let answer = self.exchange(url, fetch, proxy_authorization.as_deref()).await?;
+        let answer = self
+            .exchange(url, fetch, proxy_authorization.as_deref())
+            .await?;
         let retry = match answer.status {
             StatusCode::UNAUTHORIZED => {
                 let challenges = Challenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
-                self.shared.authenticator.challenged(url, fetch.given, challenges)
+                self.shared
+                    .authenticator
+                    .challenged(url, fetch.given, challenges)
             }
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => match self.proxy_login(url) {
                 Some(login) => {
@@ -173,21 +197,44 @@ impl Client {
             return Ok(answer);
         }
         answer.discard().await;
-        self.exchange(url, fetch, proxy_authorization.as_deref()).await
+        self.exchange(url, fetch, proxy_authorization.as_deref())
+            .await
     }
 
     /// The login of the proxy that sees requests in absolute-form, if that is how this URL is fetched.
     fn proxy_login(&self, url: &Url) -> Option<&Login> {
-        let proxy = self.shared.config.proxy.for_url(url).filter(|_| url.scheme() == "http")?;
-        if matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https) { proxy.login.as_ref() } else { None }
+        let proxy = self
+            .shared
+            .config
+            .proxy
+            .for_url(url)
+            .filter(|_| url.scheme() == "http")?;
+        if matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https) {
+            proxy.login.as_ref()
+        } else {
+            None
+        }
     }
 
     /// One request over one connection; a resting connection that was closed is replaced once.
-    async fn exchange(&self, url: &Url, fetch: &Fetch<'_>, proxy_auth: Option<&str>) -> Result<Answer, Error> {
+    async fn exchange(
+        &self,
+        url: &Url,
+        fetch: &Fetch<'_>,
+        proxy_auth: Option<&str>,
+    ) -> Result<Answer, Error> {
         let (route, forward) = self.route(url);
         if let Some(connection) = self.shared.pool.take(&route) {
-            let timings = Timings { reused: true, ..Timings::default() };
-            let ready = Ready { connection, route: route.clone(), timings, peer: None };
+            let timings = Timings {
+                reused: true,
+                ..Timings::default()
+            };
+            let ready = Ready {
+                connection,
+                route: route.clone(),
+                timings,
+                peer: None,
+            };
             match self.send(url, fetch, (forward, proxy_auth), ready).await {
                 // Closed before a byte of the answer: the origin gave up the connection while the request was
                 // on its way. It is a GET, so nothing can have happened twice.
@@ -202,13 +249,18 @@ impl Client {
     /// Where a URL's requests go, and whether a proxy sees them in absolute-form.
     fn route(&self, url: &Url) -> (Route, bool) {
         let proxy = self.shared.config.proxy.for_url(url);
-        let http_proxy = |proxy: &&Proxy| matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
+        let http_proxy =
+            |proxy: &&Proxy| matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
         let forward = url.scheme() == "http" && proxy.as_ref().is_some_and(http_proxy);
         let proxy = proxy.map(|p| {
             let user = p.login.as_ref().map_or("", |login| login.user.as_str());
             format!("{:?}:{user}@{}:{}", p.scheme, p.host, p.port)
         });
-        let peer = if forward { String::new() } else { url.origin().ascii_serialization() };
+        let peer = if forward {
+            String::new()
+        } else {
+            url.origin().ascii_serialization()
+        };
         (Route { peer, proxy }, forward)
     }
 
@@ -220,12 +272,32 @@ impl Client {
             proxy => connector.connect(&target, proxy, url).await?,
         };
         let secure = url.scheme() == "https";
-        let reached = if secure { connector.secure(reached, &target.host, url).await? } else { reached };
-        let Reached { stream, peer, dns, connect, tls } = reached;
+        let reached = if secure {
+            connector.secure(reached, &target.host, url).await?
+        } else {
+            reached
+        };
+        let Reached {
+            stream,
+            peer,
+            dns,
+            connect,
+            tls,
+        } = reached;
         let connection = Connection::over(stream).await;
         let connection = connection.map_err(|e| Error::new(http_kind(&e), url).because(e))?;
-        let timings = Timings { dns, connect, tls, ..Timings::default() };
-        Ok(Ready { connection, route, timings, peer: Some(peer) })
+        let timings = Timings {
+            dns,
+            connect,
+            tls,
+            ..Timings::default()
+        };
+        Ok(Ready {
+            connection,
+            route,
+            timings,
+            peer: Some(peer),
+        })
     }
 
     async fn send(
@@ -265,15 +337,33 @@ impl Client {
         })
     }
 
-    fn request(&self, url: &Url, fetch: &Fetch<'_>, forward: bool, proxy_auth: Option<&str>) -> Result<Request<Empty<Bytes>>, Error> {
-        let target = if forward { absolute(url).to_string() } else { request_target(url).to_owned() };
+    fn request(
+        &self,
+        url: &Url,
+        fetch: &Fetch<'_>,
+        forward: bool,
+        proxy_auth: Option<&str>,
+    ) -> Result<Request<Empty<Bytes>>, Error> {
+        let target = if forward {
+            absolute(url).to_string()
+        } else {
+            request_target(url).to_owned()
+        };
         let mut request = Request::get(target)
             .body(Empty::new())
             .map_err(|e| Error::new(Kind::Request, url).because(e))?;
         let headers = request.headers_mut();
-        let host = Target::of(url).map(|t| host_field(&t, url)).unwrap_or_default();
-        headers.insert(HOST, HeaderValue::from_str(&host).map_err(|e| Error::new(Kind::Request, url).because(e))?);
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))));
+        let host = Target::of(url)
+            .map(|t| host_field(&t, url))
+            .unwrap_or_default();
+        headers.insert(
+            HOST,
+            HeaderValue::from_str(&host).map_err(|e| Error::new(Kind::Request, url).because(e))?,
+        );
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))),
+        );
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if let Some(value) = self.shared.authenticator.authorize(url, fetch.given) {

@@ -43,11 +43,17 @@ impl Connection {
             .max_header_size(HEAD)
             .handshake(TokioIo::new(stream))
             .await?;
-        Ok(Self { sender, driver: Some(Box::pin(driver)) })
+        Ok(Self {
+            sender,
+            driver: Some(Box::pin(driver)),
+        })
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(crate) async fn send(&mut self, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, hyper::Error> {
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Empty<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper::Error> {
         let mut answer = pin!(self.sender.send_request(request));
         let driver = &mut self.driver;
         poll_fn(|cx| {
@@ -89,7 +95,10 @@ impl Connection {
 }
 
 /// Turns the driver; tells how the connection ended if it did so now.
-fn drive(driver: &mut Option<Pin<Box<Driver>>>, cx: &mut Context<'_>) -> Option<Result<(), hyper::Error>> {
+fn drive(
+    driver: &mut Option<Pin<Box<Driver>>>,
+    cx: &mut Context<'_>,
+) -> Option<Result<(), hyper::Error>> {
     match driver.as_mut()?.as_mut().poll(cx) {
         Poll::Ready(ended) => {
             *driver = None;

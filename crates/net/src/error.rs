@@ -74,7 +74,12 @@ pub enum TlsProblem {
 
 impl Error {
     pub(crate) fn new(kind: Kind, url: &Url) -> Self {
-        Self { kind, url: Box::new(without_credentials(url)), range: None, source: None }
+        Self {
+            kind,
+            url: Box::new(without_credentials(url)),
+            range: None,
+            source: None,
+        }
     }
 
     pub(crate) fn because(mut self, source: impl Into<Cause>) -> Self {
@@ -109,11 +114,19 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.kind {
-            Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) | Kind::Stall | Kind::Closed => true,
+            Kind::Resolve(_)
+            | Kind::Connect(_)
+            | Kind::ConnectTimeout(_)
+            | Kind::Stall
+            | Kind::Closed => true,
             Kind::ProxyRefused(status) => status.is_none_or(|status| status.is_server_error()),
             // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
             Kind::Protocol => true,
-            Kind::NoSuchHost(_) | Kind::ProxyAuth(_) | Kind::Tls(_) | Kind::Redirect(_) | Kind::Request => false,
+            Kind::NoSuchHost(_)
+            | Kind::ProxyAuth(_)
+            | Kind::Tls(_)
+            | Kind::Redirect(_)
+            | Kind::Request => false,
         }
     }
 }
@@ -141,7 +154,9 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_ref().map(|source| source.as_ref() as &(dyn StdError + 'static))
+        self.source
+            .as_ref()
+            .map(|source| source.as_ref() as &(dyn StdError + 'static))
     }
 }
 

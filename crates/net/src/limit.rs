@@ -16,12 +16,19 @@ impl Limit {
     /// `rate` in bytes a second. After a rest a fiftieth of a second's worth may come at once: no bursts to speak of.
     pub(crate) fn new(rate: u64) -> Self {
         let bucket = Bucket::new(rate, rate / 50);
-        Self { bucket: Arc::new(Mutex::new(bucket)), epoch: Instant::now() }
+        Self {
+            bucket: Arc::new(Mutex::new(bucket)),
+            epoch: Instant::now(),
+        }
     }
 
     /// Counts bytes that came, and waits until more may come.
     pub(crate) async fn pay(&self, bytes: u64) {
-        let wait = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(self.epoch.elapsed(), bytes);
+        let wait = self
+            .bucket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(self.epoch.elapsed(), bytes);
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }

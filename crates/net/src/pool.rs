@@ -32,7 +32,10 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { idle: Mutex::default(), limit }
+        Self {
+            idle: Mutex::default(),
+            limit,
+        }
     }
 
     /// A connection that can take a request, if one rests.

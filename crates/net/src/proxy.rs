@@ -49,7 +49,11 @@ impl std::str::FromStr for Proxy {
     type Err = ProxyError;
 
     fn from_str(text: &str) -> Result<Self, ProxyError> {
-        let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let text = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
         let url = Url::parse(&text).map_err(|_| ProxyError::Unreadable)?;
         let (scheme, port) = match url.scheme() {
             "http" => (ProxyScheme::Http, 80),
@@ -58,14 +62,25 @@ impl std::str::FromStr for Proxy {
             "socks5h" | "socks" => (ProxyScheme::Socks5h, 1080),
             other => return Err(ProxyError::Scheme(other.to_owned())),
         };
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or(ProxyError::Unreadable)?;
+        let host = url
+            .host_str()
+            .filter(|host| !host.is_empty())
+            .ok_or(ProxyError::Unreadable)?;
         let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let login = (!url.username().is_empty()).then(|| Login {
             user: decode(url.username()),
             password: Secret::new(decode(url.password().unwrap_or_default())),
         });
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { scheme, host, port: url.port().unwrap_or(port), login })
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        Ok(Self {
+            scheme,
+            host,
+            port: url.port().unwrap_or(port),
+            login,
+        })
     }
 }
 
@@ -88,7 +103,9 @@ impl NoProxy {
     /// Reads a list separated by commas or blanks.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let items = text.split([',', ' ', '\t']).map(|item| item.trim().to_ascii_lowercase());
+        let items = text
+            .split([',', ' ', '\t'])
+            .map(|item| item.trim().to_ascii_lowercase());
         Self(items.filter(|item| !item.is_empty()).collect())
     }
 
@@ -97,7 +114,9 @@ impl NoProxy {
     pub fn matches(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let address: Option<IpAddr> = host.parse().ok();
-        self.0.iter().any(|item| item == "*" || item_matches(item, &host, address))
+        self.0
+            .iter()
+            .any(|item| item == "*" || item_matches(item, &host, address))
     }
 }
 
@@ -107,14 +126,23 @@ fn item_matches(item: &str, host: &str, address: Option<IpAddr>) -> bool {
         return item.parse() == Ok(address) || in_network(item, address);
     }
     let name = item.trim_start_matches("*.").trim_matches('.');
-    host == name || host.strip_suffix(name).is_some_and(|front| front.ends_with('.'))
+    host == name
+        || host
+            .strip_suffix(name)
+            .is_some_and(|front| front.ends_with('.'))
 }
 
 /// `10.0.0.0/8`, `fd00::/8`.
 fn in_network(item: &str, address: IpAddr) -> bool {
-    let Some((network, bits)) = item.split_once('/') else { return false };
-    let (Ok(network), Ok(bits)) = (network.parse::<IpAddr>(), bits.parse::<u32>()) else { return false };
-    let same = |a: u128, b: u128, width: u32| bits <= width && (bits == 0 || (a ^ b) >> (width - bits) == 0);
+    let Some((network, bits)) = item.split_once('/') else {
+        return false;
+    };
+    let (Ok(network), Ok(bits)) = (network.parse::<IpAddr>(), bits.parse::<u32>()) else {
+        return false;
+    };
+    let same = |a: u128, b: u128, width: u32| {
+        bits <= width && (bits == 0 || (a ^ b) >> (width - bits) == 0)
+    };
     match (network, address) {
         (IpAddr::V4(a), IpAddr::V4(b)) => same(u32::from(a).into(), u32::from(b).into(), 32),
         (IpAddr::V6(a), IpAddr::V6(b)) => same(a.into(), b.into(), 128),
@@ -126,7 +154,11 @@ impl ProxyRules {
     /// One proxy for everything, as a flag gives it.
     #[must_use]
     pub fn all(proxy: Proxy) -> Self {
-        Self { http: Some(proxy.clone()), https: Some(proxy), no_proxy: NoProxy::default() }
+        Self {
+            http: Some(proxy.clone()),
+            https: Some(proxy),
+            no_proxy: NoProxy::default(),
+        }
     }
 
     /// From variables, looked up through `read`. Lower case wins; `HTTP_PROXY` in upper case is not read, since a CGI
@@ -134,7 +166,9 @@ impl ProxyRules {
     ///
     /// # Errors
     /// The variable that cannot be read, and why.
-    pub fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<Self, (&'static str, ProxyError)> {
+    pub fn from_environment(
+        read: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, (&'static str, ProxyError)> {
         let first = |names: &[&'static str]| {
             let found = names.iter().find_map(|name| Some((*name, read(name)?)));
             found.filter(|(_, text)| !text.trim().is_empty())
@@ -155,10 +189,17 @@ impl ProxyRules {
     #[must_use]
     pub fn for_url(&self, url: &Url) -> Option<&Proxy> {
         let host = url.host_str().unwrap_or_default();
-        if self.no_proxy.matches(host.trim_start_matches('[').trim_end_matches(']')) {
+        if self
+            .no_proxy
+            .matches(host.trim_start_matches('[').trim_end_matches(']'))
+        {
             return None;
         }
-        if url.scheme() == "https" { self.https.as_ref() } else { self.http.as_ref() }
+        if url.scheme() == "https" {
+            self.https.as_ref()
+        } else {
+            self.http.as_ref()
+        }
     }
 }
 
@@ -167,38 +208,88 @@ mod tests {
     use super::*;
 
     fn rules(variables: &[(&str, &str)]) -> ProxyRules {
-        let read = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        let read = |name: &str| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, v)| (*v).to_owned())
+        };
         ProxyRules::from_environment(read).unwrap()
     }
 
     fn host_for(rules: &ProxyRules, url: &str) -> Option<String> {
-        rules.for_url(&Url::parse(url).unwrap()).map(|proxy| format!("{}:{}", proxy.host, proxy.port))
+        rules
+            .for_url(&Url::parse(url).unwrap())
+            .map(|proxy| format!("{}:{}", proxy.host, proxy.port))
     }
 
     #[test]
     fn the_environment_is_read_by_curls_rules() {
-        let found = rules(&[("http_proxy", "p:3128"), ("HTTPS_PROXY", "https://q"), ("no_proxy", "a.test, .b.test,10.0.0.0/8 [::1]")]);
-        assert_eq!(host_for(&found, "http://x.test/").as_deref(), Some("p:3128"));
-        assert_eq!(host_for(&found, "https://x.test/").as_deref(), Some("q:443"));
-        for direct in ["http://a.test/", "http://x.a.test/", "http://b.test/", "https://10.1.2.3/", "http://[::1]:8080/"] {
+        let found = rules(&[
+            ("http_proxy", "p:3128"),
+            ("HTTPS_PROXY", "https://q"),
+            ("no_proxy", "a.test, .b.test,10.0.0.0/8 [::1]"),
+        ]);
+        assert_eq!(
+            host_for(&found, "http://x.test/").as_deref(),
+            Some("p:3128")
+        );
+        assert_eq!(
+            host_for(&found, "https://x.test/").as_deref(),
+            Some("q:443")
+        );
+        for direct in [
+            "http://a.test/",
+            "http://x.a.test/",
+            "http://b.test/",
+            "https://10.1.2.3/",
+            "http://[::1]:8080/",
+        ] {
             assert_eq!(host_for(&found, direct), None, "{direct}");
         }
         for proxied in ["http://ba.test/", "http://a.test.evil/", "http://11.0.0.1/"] {
             assert!(host_for(&found, proxied).is_some(), "{proxied}");
         }
-        assert_eq!(host_for(&rules(&[("HTTP_PROXY", "p:1")]), "http://x.test/"), None);
-        assert_eq!(host_for(&rules(&[("all_proxy", "socks5h://s")]), "http://x.test/").as_deref(), Some("s:1080"));
-        assert_eq!(host_for(&rules(&[("all_proxy", "p:1"), ("no_proxy", "*")]), "http://x.test/"), None);
-        assert_eq!(host_for(&rules(&[("http_proxy", ""), ("all_proxy", "p:1")]), "http://x.test/"), None);
+        assert_eq!(
+            host_for(&rules(&[("HTTP_PROXY", "p:1")]), "http://x.test/"),
+            None
+        );
+        assert_eq!(
+            host_for(&rules(&[("all_proxy", "socks5h://s")]), "http://x.test/").as_deref(),
+            Some("s:1080")
+        );
+        assert_eq!(
+            host_for(
+                &rules(&[("all_proxy", "p:1"), ("no_proxy", "*")]),
+                "http://x.test/"
+            ),
+            None
+        );
+        assert_eq!(
+            host_for(
+                &rules(&[("http_proxy", ""), ("all_proxy", "p:1")]),
+                "http://x.test/"
+            ),
+            None
+        );
     }
 
     #[test]
     fn proxies_are_read_and_passwords_never_shown() {
         let proxy: Proxy = "http://us%40er:p%3Aw@[::1]:8080".parse().unwrap();
         assert_eq!((proxy.host.as_str(), proxy.port), ("::1", 8080));
-        assert_eq!(proxy.login.as_ref().map(|l| (l.user.as_str(), l.password.expose())), Some(("us@er", "p:w")));
+        assert_eq!(
+            proxy
+                .login
+                .as_ref()
+                .map(|l| (l.user.as_str(), l.password.expose())),
+            Some(("us@er", "p:w"))
+        );
         assert!(!format!("{proxy:?}").contains("p:w"));
-        assert_eq!("ftp://p".parse::<Proxy>(), Err(ProxyError::Scheme("ftp".into())));
+        assert_eq!(
+            "ftp://p".parse::<Proxy>(),
+            Err(ProxyError::Scheme("ftp".into()))
+        );
         assert_eq!("http://".parse::<Proxy>(), Err(ProxyError::Unreadable));
     }
 }

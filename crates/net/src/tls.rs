@@ -11,7 +11,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use tokio_rustls::TlsConnector;
 use url::Url;
 
@@ -55,7 +57,11 @@ pub(crate) struct Tls {
 impl Tls {
     pub(crate) fn new(options: TlsOptions) -> Result<Self, ConfigError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = Self { provider, options, config: OnceLock::new() };
+        let tls = Self {
+            provider,
+            options,
+            config: OnceLock::new(),
+        };
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.identity.is_some() {
             let config = tls.build()?;
@@ -65,15 +71,23 @@ impl Tls {
     }
 
     /// TLS with a host over a stream.
-    pub(crate) async fn connect(&self, stream: Stream, host: &str, url: &Url) -> Result<Stream, Error> {
+    pub(crate) async fn connect(
+        &self,
+        stream: Stream,
+        host: &str,
+        url: &Url,
+    ) -> Result<Stream, Error> {
         let config = self.config.get_or_init(|| match self.build() {
             Ok(config) => Ok(Arc::new(config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
-        let config = config.clone().map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e))?;
+        let config = config
+            .clone()
+            .map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e))?;
         let name = ServerName::try_from(host.to_owned());
-        let name = name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
+        let name =
+            name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
         match TlsConnector::from(config).connect(name, stream).await {
             Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
             Err(error) => Err(Error::new(kind(&error), url).because(error)),
@@ -81,14 +95,20 @@ impl Tls {
     }
 
     fn build(&self) -> Result<ClientConfig, ConfigError> {
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider)).with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(self.verifier()?);
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()?;
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(self.verifier()?);
         let mut config = match &self.options.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates = certificates(&identity.certificates, "--cert")?;
-                let key = PrivateKeyDer::from_pem_slice(&identity.key)
-                    .map_err(|_| ConfigError::Pem { what: "--key".into(), wanted: "private key" })?;
+                let key =
+                    PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| ConfigError::Pem {
+                        what: "--key".into(),
+                        wanted: "private key",
+                    })?;
                 builder.with_client_auth_cert(certificates, key)?
             }
         };
@@ -102,13 +122,19 @@ impl Tls {
             return Ok(Arc::new(TrustAnyone(Arc::clone(&self.provider))));
         }
         let Some(pem) = &self.options.cacert else {
-            return Ok(Arc::new(rustls_platform_verifier::Verifier::new(Arc::clone(&self.provider))?));
+            return Ok(Arc::new(rustls_platform_verifier::Verifier::new(
+                Arc::clone(&self.provider),
+            )?));
         };
         let mut roots = RootCertStore::empty();
         for certificate in certificates(pem, "--cacert")? {
             roots.add(certificate)?;
         }
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider)).build();
+        let verifier = WebPkiServerVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::clone(&self.provider),
+        )
+        .build();
         Ok(verifier.map_err(|e| rustls::Error::General(e.to_string()))?)
     }
 }
@@ -117,13 +143,18 @@ fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, 
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(ConfigError::Pem { what: what.to_owned(), wanted: "certificate" }),
+        _ => Err(ConfigError::Pem {
+            what: what.to_owned(),
+            wanted: "certificate",
+        }),
     }
 }
 
 /// What a failed handshake means. rustls' own errors come wrapped in the stream's.
 fn kind(error: &io::Error) -> Kind {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match inner {
         Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
         Some(_) => TlsProblem::Other,
@@ -136,13 +167,17 @@ fn kind(error: &io::Error) -> Kind {
 fn problem(error: &CertificateError) -> TlsProblem {
     use CertificateError as E;
     match error {
-        E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => TlsProblem::Expired,
+        E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => {
+            TlsProblem::Expired
+        }
         E::NotValidForName | E::NotValidForNameContext { .. } => TlsProblem::WrongHost,
         // A bad signature is what an authority of the same name but another key looks like.
         E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
         // An authority's own certificate used as a server's: what self-signed certificates usually are.
-        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => TlsProblem::UnknownIssuer,
+        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            TlsProblem::UnknownIssuer
+        }
         _ => TlsProblem::Other,
     }
 }

@@ -8,11 +8,11 @@ use std::fmt;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, RETRY_AFTER,
-    WWW_AUTHENTICATE,
-};
 use http::StatusCode;
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE,
+    RETRY_AFTER, WWW_AUTHENTICATE,
+};
 
 use crate::content_range::{ContentRange, ContentRangeError};
 use crate::retry::parse_retry_after;
@@ -157,17 +157,32 @@ impl fmt::Display for ContentCoding {
 
 /// Judges the head of an answer. `now` is the wall clock, for a Retry-After that is a date.
 #[must_use]
-pub fn judge(asked: &Asked<'_>, status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Verdict {
+pub fn judge(
+    asked: &Asked<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    now: SystemTime,
+) -> Verdict {
     match status.as_u16() {
         206 => part(asked, headers).unwrap_or_else(|why| Verdict::Refuse { why }),
         200 => whole(asked, headers),
         304 if asked.conditional => Verdict::NotModified,
-        304 => Verdict::Refuse { why: Refusal::UnaskedNotModified },
+        304 => Verdict::Refuse {
+            why: Refusal::UnaskedNotModified,
+        },
         416 if asked.range.is_some() => past_end(asked, headers),
-        401 | 407 => Verdict::Unauthorized { status, realm: realm(status, headers) },
+        401 | 407 => Verdict::Unauthorized {
+            status,
+            realm: realm(status, headers),
+        },
         408 | 425 | 429 | 500..=599 => {
-            let retry_after = headers.get(RETRY_AFTER).and_then(|value| parse_retry_after(value, now));
-            Verdict::Busy { status, retry_after }
+            let retry_after = headers
+                .get(RETRY_AFTER)
+                .and_then(|value| parse_retry_after(value, now));
+            Verdict::Busy {
+                status,
+                retry_after,
+            }
         }
         _ => Verdict::Denied { status },
     }
@@ -175,7 +190,9 @@ pub fn judge(asked: &Asked<'_>, status: StatusCode, headers: &HeaderMap, now: Sy
 
 fn part(asked: &Asked<'_>, headers: &HeaderMap) -> Result<Verdict, Refusal> {
     let wanted = asked.range.clone().ok_or(Refusal::Unasked)?;
-    let value = headers.get(CONTENT_RANGE).ok_or_else(|| no_content_range(headers))?;
+    let value = headers
+        .get(CONTENT_RANGE)
+        .ok_or_else(|| no_content_range(headers))?;
     let said = ContentRange::parse(value.as_bytes())?;
     let range = said.range.ok_or(Refusal::OtherRange)?;
     let total = said.total.ok_or(Refusal::NoTotal)?;
@@ -197,7 +214,11 @@ fn part(asked: &Asked<'_>, headers: &HeaderMap) -> Result<Verdict, Refusal> {
     if content_length(headers).is_some_and(|length| length != range.end - range.start) {
         return Err(Refusal::Length);
     }
-    Ok(Verdict::Part { range, total, version })
+    Ok(Verdict::Part {
+        range,
+        total,
+        version,
+    })
 }
 
 fn no_content_range(headers: &HeaderMap) -> Refusal {
@@ -205,7 +226,11 @@ fn no_content_range(headers: &HeaderMap) -> Refusal {
         .get(CONTENT_TYPE)
         .and_then(|value| value.as_bytes().get(..10))
         .is_some_and(|kind| kind.eq_ignore_ascii_case(b"multipart/"));
-    if multipart { Refusal::Multipart } else { Refusal::NoContentRange }
+    if multipart {
+        Refusal::Multipart
+    } else {
+        Refusal::NoContentRange
+    }
 }
 
 fn whole(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
@@ -217,17 +242,29 @@ fn whole(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
     if let Some(pinned) = asked.pinned {
         match pinned.compare(&version) {
             Sameness::Different => return Verdict::Changed { found: version },
-            Sameness::Unproven => return Verdict::Refuse { why: Refusal::Unproven },
+            Sameness::Unproven => {
+                return Verdict::Refuse {
+                    why: Refusal::Unproven,
+                };
+            }
             Sameness::Same => {}
         }
         if asked.range.is_some() {
-            return if asked.if_range_sent { Verdict::DropIfRange } else { Verdict::RangeIgnored };
+            return if asked.if_range_sent {
+                Verdict::DropIfRange
+            } else {
+                Verdict::RangeIgnored
+            };
         }
     }
     if asked.range.as_ref().is_some_and(|range| range.start > 0) {
         return Verdict::RangeIgnored;
     }
-    Verdict::Whole { length: said, version, encoding }
+    Verdict::Whole {
+        length: said,
+        version,
+        encoding,
+    }
 }
 
 fn past_end(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
@@ -235,18 +272,29 @@ fn past_end(asked: &Asked<'_>, headers: &HeaderMap) -> Verdict {
         .get(CONTENT_RANGE)
         .and_then(|value| ContentRange::parse(value.as_bytes()).ok())
         .and_then(|said| said.total);
-    let first = asked.pinned.is_none() && asked.range.as_ref().is_some_and(|range| range.start == 0);
+    let first =
+        asked.pinned.is_none() && asked.range.as_ref().is_some_and(|range| range.start == 0);
     match total {
         // Only an empty resource has no first byte.
-        Some(0) if first => Verdict::Empty { version: Version::from_headers(Some(0), headers) },
-        None if first => Verdict::Refuse { why: Refusal::NoContentRange },
+        Some(0) if first => Verdict::Empty {
+            version: Version::from_headers(Some(0), headers),
+        },
+        None if first => Verdict::Refuse {
+            why: Refusal::NoContentRange,
+        },
         _ => Verdict::PastEnd { total },
     }
 }
 
 /// Content-Length, if it is one number.
 fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+    headers
+        .get(CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// A coding other than identity.
@@ -256,14 +304,26 @@ fn coding(headers: &HeaderMap) -> Option<ContentCoding> {
     let names: Vec<String> = headers
         .get_all(CONTENT_ENCODING)
         .iter()
-        .flat_map(|value| String::from_utf8_lossy(value.as_bytes()).split(',').map(tidy).collect::<Vec<_>>())
+        .flat_map(|value| {
+            String::from_utf8_lossy(value.as_bytes())
+                .split(',')
+                .map(tidy)
+                .collect::<Vec<_>>()
+        })
         .filter(|name| !name.is_empty() && name != "identity")
         .collect();
     match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => None,
         ["gzip" | "x-gzip"] => Some(ContentCoding::Gzip),
         ["deflate"] => Some(ContentCoding::Deflate),
-        _ => Some(ContentCoding::Other(names.join(", ").chars().filter(|c| !c.is_control()).take(SHOWN).collect())),
+        _ => Some(ContentCoding::Other(
+            names
+                .join(", ")
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(SHOWN)
+                .collect(),
+        )),
     }
 }
 
@@ -275,13 +335,23 @@ fn tidy(name: &str) -> String {
 fn realm(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     /// Longer realms are cut.
     const SHOWN: usize = 120;
-    let field = if status == StatusCode::UNAUTHORIZED { WWW_AUTHENTICATE } else { PROXY_AUTHENTICATE };
+    let field = if status == StatusCode::UNAUTHORIZED {
+        WWW_AUTHENTICATE
+    } else {
+        PROXY_AUTHENTICATE
+    };
     headers.get_all(field).iter().find_map(|value| {
         let text = String::from_utf8_lossy(value.as_bytes());
         let at = text.to_ascii_lowercase().find("realm=\"")?;
         let quoted = text.get(at + 7..)?;
         let realm = quoted.split_once('"')?.0;
-        Some(realm.chars().filter(|c| !c.is_control()).take(SHOWN).collect())
+        Some(
+            realm
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(SHOWN)
+                .collect(),
+        )
     })
 }
 

@@ -20,7 +20,11 @@ impl Bucket {
     /// A full bucket. A rate of 0 is taken as 1, since nothing would ever come otherwise.
     #[must_use]
     pub fn new(rate: u64, burst: u64) -> Self {
-        Self { rate: rate.max(1), burst, level: Duration::ZERO }
+        Self {
+            rate: rate.max(1),
+            burst,
+            level: Duration::ZERO,
+        }
     }
 
     /// Takes `bytes` at `now`; returns how long the caller waits before it takes more.

@@ -22,7 +22,14 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them, in the order a message names them.
-    pub const ALL: [Self; 6] = [Self::Sha256, Self::Sha512, Self::Sha1, Self::Md5, Self::Blake3, Self::Crc32c];
+    pub const ALL: [Self; 6] = [
+        Self::Sha256,
+        Self::Sha512,
+        Self::Sha1,
+        Self::Md5,
+        Self::Blake3,
+        Self::Crc32c,
+    ];
 
     /// Its name.
     #[must_use]
@@ -62,7 +69,9 @@ impl FromStr for Algorithm {
     /// Case and dashes do not matter: `SHA-256` is `sha256`.
     fn from_str(text: &str) -> Result<Self, ChecksumError> {
         let name = text.to_ascii_lowercase().replace('-', "");
-        let found = Self::ALL.into_iter().find(|algorithm| algorithm.name() == name);
+        let found = Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name);
         found.ok_or_else(|| ChecksumError::Algorithm(text.chars().take(40).collect()))
     }
 }
@@ -96,20 +105,33 @@ impl FromStr for Checksum {
     /// `ALGO:HEX`, `ALGO=HEX` (as aria2 has it) or `ALGO`.
     fn from_str(text: &str) -> Result<Self, ChecksumError> {
         let Some((name, hex)) = text.split_once([':', '=']) else {
-            return Ok(Self { algorithm: text.trim().parse()?, digest: None });
+            return Ok(Self {
+                algorithm: text.trim().parse()?,
+                digest: None,
+            });
         };
         let algorithm: Algorithm = name.trim().parse()?;
         let digest = decode(hex.trim()).filter(|digest| digest.len() == algorithm.digest_len());
-        Ok(Self { algorithm, digest: Some(digest.ok_or(ChecksumError::Digest { algorithm })?) })
+        Ok(Self {
+            algorithm,
+            digest: Some(digest.ok_or(ChecksumError::Digest { algorithm })?),
+        })
     }
 }
 
 /// Hexadecimal, either case.
 fn decode(hex: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        hex.chars().map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let digits: Option<Vec<u8>> = hex
+        .chars()
+        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect();
     let digits = digits?;
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    (digits.len() % 2 == 0).then(|| {
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()
+    })
 }
 
 #[cfg(test)]
@@ -119,14 +141,31 @@ mod tests {
 
     #[test]
     fn checksums_as_users_write_them() {
-        let crc = |digest: Option<Vec<u8>>| Checksum { algorithm: Algorithm::Crc32c, digest };
-        assert_eq!("crc32c:DEADbeef".parse(), Ok(crc(Some(vec![0xde, 0xad, 0xbe, 0xef]))));
-        assert_eq!("CRC32C=deadbeef".parse(), Ok(crc(Some(vec![0xde, 0xad, 0xbe, 0xef]))));
+        let crc = |digest: Option<Vec<u8>>| Checksum {
+            algorithm: Algorithm::Crc32c,
+            digest,
+        };
+        assert_eq!(
+            "crc32c:DEADbeef".parse(),
+            Ok(crc(Some(vec![0xde, 0xad, 0xbe, 0xef])))
+        );
+        assert_eq!(
+            "CRC32C=deadbeef".parse(),
+            Ok(crc(Some(vec![0xde, 0xad, 0xbe, 0xef])))
+        );
         assert_eq!("crc32c".parse(), Ok(crc(None)));
         assert_eq!("SHA-256".parse::<Algorithm>(), Ok(Algorithm::Sha256));
-        assert_eq!("crc32c:dead".parse::<Checksum>(), Err(ChecksumError::Digest { algorithm: Algorithm::Crc32c }));
+        assert_eq!(
+            "crc32c:dead".parse::<Checksum>(),
+            Err(ChecksumError::Digest {
+                algorithm: Algorithm::Crc32c
+            })
+        );
         assert!("sha256:zz".parse::<Checksum>().is_err());
-        assert_eq!("crc".parse::<Checksum>(), Err(ChecksumError::Algorithm("crc".into())));
+        assert_eq!(
+            "crc".parse::<Checksum>(),
+            Err(ChecksumError::Algorithm("crc".into()))
+        );
     }
 
     proptest! {

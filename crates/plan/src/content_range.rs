@@ -41,10 +41,18 @@ impl ContentRange {
             return Err(Malformed);
         }
         let (range, total) = rest.trim_start().split_once('/').ok_or(Malformed)?;
-        let total = if total == "*" { None } else { Some(number(total)?) };
+        let total = if total == "*" {
+            None
+        } else {
+            Some(number(total)?)
+        };
         if range == "*" {
             // The form without a range must say the total.
-            return if total.is_some() { Ok(Self { range: None, total }) } else { Err(Malformed) };
+            return if total.is_some() {
+                Ok(Self { range: None, total })
+            } else {
+                Err(Malformed)
+            };
         }
         let (first, last) = range.split_once('-').ok_or(Malformed)?;
         let (first, last) = (number(first)?, number(last)?);
@@ -55,7 +63,10 @@ impl ContentRange {
         if total.is_some_and(|total| end > total) {
             return Err(BeyondTotal);
         }
-        Ok(Self { range: Some(first..end), total })
+        Ok(Self {
+            range: Some(first..end),
+            total,
+        })
     }
 }
 
@@ -66,7 +77,11 @@ fn number(text: &str) -> Result<u64, ContentRangeError> {
     }
     // No file system has files of 2^63 bytes, and offsets are signed in every system call.
     let number: u64 = text.parse().map_err(|_| ContentRangeError::Overflow)?;
-    if number > i64::MAX.unsigned_abs() { Err(ContentRangeError::Overflow) } else { Ok(number) }
+    if number > i64::MAX.unsigned_abs() {
+        Err(ContentRangeError::Overflow)
+    } else {
+        Ok(number)
+    }
 }
 
 #[cfg(test)]
@@ -77,10 +92,34 @@ mod tests {
     #[test]
     fn a1_the_plain_forms() {
         let parse = |text: &str| ContentRange::parse(text.as_bytes()).unwrap();
-        assert_eq!(parse("bytes 0-499/1234"), ContentRange { range: Some(0..500), total: Some(1234) });
-        assert_eq!(parse("Bytes 0-0/1"), ContentRange { range: Some(0..1), total: Some(1) });
-        assert_eq!(parse("bytes 5-9/*"), ContentRange { range: Some(5..10), total: None });
-        assert_eq!(parse("bytes */0"), ContentRange { range: None, total: Some(0) });
+        assert_eq!(
+            parse("bytes 0-499/1234"),
+            ContentRange {
+                range: Some(0..500),
+                total: Some(1234)
+            }
+        );
+        assert_eq!(
+            parse("Bytes 0-0/1"),
+            ContentRange {
+                range: Some(0..1),
+                total: Some(1)
+            }
+        );
+        assert_eq!(
+            parse("bytes 5-9/*"),
+            ContentRange {
+                range: Some(5..10),
+                total: None
+            }
+        );
+        assert_eq!(
+            parse("bytes */0"),
+            ContentRange {
+                range: None,
+                total: Some(0)
+            }
+        );
     }
 
     #[test]

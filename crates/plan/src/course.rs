@@ -97,7 +97,12 @@ impl Course {
     /// A job that has had no trouble yet.
     #[must_use]
     pub fn new(options: RetryOptions) -> Self {
-        Self { retry: RetryPolicy::new(options), unusable: 0, changes: 0, resolved: 0 }
+        Self {
+            retry: RetryPolicy::new(options),
+            unusable: 0,
+            changes: 0,
+            resolved: 0,
+        }
     }
 
     /// Bytes reached the file.
@@ -122,13 +127,22 @@ impl Course {
     /// Decides what follows a failure.
     pub fn on_trouble(&mut self, trouble: Trouble, standing: Standing) -> Action {
         match trouble {
-            Trouble::Transport { transient: false, .. } | Trouble::Unauthorized => Action::GiveUp,
+            Trouble::Transport {
+                transient: false, ..
+            }
+            | Trouble::Unauthorized => Action::GiveUp,
             // A connection refused or reset before it answered, while others deliver, is the origin's limit (A18)
             // more often than a fault. Those others vouch for the job, so this costs no budget.
-            Trouble::Transport { answered: false, .. } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
-            Trouble::Denied { status: 403 } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
+            Trouble::Transport {
+                answered: false, ..
+            } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
+            Trouble::Denied { status: 403 } if standing.flowing > 0 => {
+                Action::Fewer(Duration::ZERO)
+            }
             Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
-            Trouble::Busy { retry_after } if standing.flowing > 0 => Action::Fewer(self.capped(retry_after)),
+            Trouble::Busy { retry_after } if standing.flowing > 0 => {
+                Action::Fewer(self.capped(retry_after))
+            }
             Trouble::Busy { retry_after } => self.again(retry_after, standing, Action::Retry),
             Trouble::Denied { .. } if standing.redirected => self.resolve_again(standing),
             Trouble::Denied { .. } => Action::GiveUp,
@@ -139,7 +153,12 @@ impl Course {
     }
 
     /// Again after a pause, while the budget lasts.
-    fn again(&mut self, after: Option<Duration>, standing: Standing, then: fn(Duration) -> Action) -> Action {
+    fn again(
+        &mut self,
+        after: Option<Duration>,
+        standing: Standing,
+        then: fn(Duration) -> Action,
+    ) -> Action {
         match self.retry.on_failure(after, standing.jitter) {
             Decision::Wait(wait) => then(wait),
             Decision::GiveUp => Action::GiveUp,
@@ -175,7 +194,11 @@ impl Course {
     /// One change is a release in the middle of a download; two are a resource that cannot be had whole (A5).
     fn changed(&mut self) -> Action {
         self.changes += 1;
-        if self.changes == 1 { Action::StartOver } else { Action::GiveUp }
+        if self.changes == 1 {
+            Action::StartOver
+        } else {
+            Action::GiveUp
+        }
     }
 }
 

@@ -3,9 +3,21 @@
 use super::*;
 use proptest::prelude::*;
 
-const ALONE: Standing = Standing { flowing: 0, redirected: false, jitter: 0.5 };
-const AMONG: Standing = Standing { flowing: 3, redirected: false, jitter: 0.5 };
-const REDIRECTED: Standing = Standing { flowing: 0, redirected: true, jitter: 0.5 };
+const ALONE: Standing = Standing {
+    flowing: 0,
+    redirected: false,
+    jitter: 0.5,
+};
+const AMONG: Standing = Standing {
+    flowing: 3,
+    redirected: false,
+    jitter: 0.5,
+};
+const REDIRECTED: Standing = Standing {
+    flowing: 0,
+    redirected: true,
+    jitter: 0.5,
+};
 
 fn course() -> Course {
     Course::new(RetryOptions::default())
@@ -14,7 +26,10 @@ fn course() -> Course {
 #[test]
 fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
     let mut course = course();
-    assert_eq!(course.on_trouble(Trouble::Changed, AMONG), Action::StartOver);
+    assert_eq!(
+        course.on_trouble(Trouble::Changed, AMONG),
+        Action::StartOver
+    );
     course.on_progress(1 << 40);
     assert_eq!(course.on_trouble(Trouble::Changed, AMONG), Action::GiveUp);
 }
@@ -22,16 +37,28 @@ fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
 #[test]
 fn a3_an_ignored_range_is_asked_again_and_then_one_stream_takes_over() {
     let mut course = course();
-    assert!(matches!(course.on_trouble(Trouble::RangeIgnored, ALONE), Action::Retry(_)));
-    assert!(matches!(course.on_trouble(Trouble::RangeIgnored, ALONE), Action::Retry(_)));
-    assert_eq!(course.on_trouble(Trouble::RangeIgnored, ALONE), Action::OneStream);
+    assert!(matches!(
+        course.on_trouble(Trouble::RangeIgnored, ALONE),
+        Action::Retry(_)
+    ));
+    assert!(matches!(
+        course.on_trouble(Trouble::RangeIgnored, ALONE),
+        Action::Retry(_)
+    ));
+    assert_eq!(
+        course.on_trouble(Trouble::RangeIgnored, ALONE),
+        Action::OneStream
+    );
 }
 
 #[test]
 fn a3_a_usable_answer_between_ignored_ranges_keeps_the_job_parallel() {
     let mut course = course();
     for _ in 0..20 {
-        assert!(matches!(course.on_trouble(Trouble::RangeIgnored, ALONE), Action::Retry(_)));
+        assert!(matches!(
+            course.on_trouble(Trouble::RangeIgnored, ALONE),
+            Action::Retry(_)
+        ));
         course.on_usable_answer();
         course.on_progress(64 << 20);
     }
@@ -39,31 +66,50 @@ fn a3_a_usable_answer_between_ignored_ranges_keeps_the_job_parallel() {
 
 #[test]
 fn a4_a_misread_if_range_is_dropped_at_once() {
-    assert_eq!(course().on_trouble(Trouble::IfRangeMisread, ALONE), Action::WithoutIfRange);
+    assert_eq!(
+        course().on_trouble(Trouble::IfRangeMisread, ALONE),
+        Action::WithoutIfRange
+    );
 }
 
 #[test]
 fn a16_a_redirect_that_expired_is_resolved_again_at_once_then_with_pauses_then_given_up() {
     let mut course = course();
     let denied = Trouble::Denied { status: 403 };
-    assert_eq!(course.on_trouble(denied, REDIRECTED), Action::ResolveAgain(Duration::ZERO));
-    let Action::ResolveAgain(wait) = course.on_trouble(denied, REDIRECTED) else { panic!("not resolved again") };
+    assert_eq!(
+        course.on_trouble(denied, REDIRECTED),
+        Action::ResolveAgain(Duration::ZERO)
+    );
+    let Action::ResolveAgain(wait) = course.on_trouble(denied, REDIRECTED) else {
+        panic!("not resolved again")
+    };
     assert!(wait > Duration::ZERO);
-    let last = (0..100).map(|_| course.on_trouble(denied, REDIRECTED)).last();
+    let last = (0..100)
+        .map(|_| course.on_trouble(denied, REDIRECTED))
+        .last();
     assert_eq!(last, Some(Action::GiveUp));
 }
 
 #[test]
 fn a17_busy_alone_waits_as_told_and_busy_among_others_goes_on_with_fewer() {
-    let busy = Trouble::Busy { retry_after: Some(Duration::from_secs(3)) };
-    let Action::Retry(wait) = course().on_trouble(busy, ALONE) else { panic!("no retry") };
+    let busy = Trouble::Busy {
+        retry_after: Some(Duration::from_secs(3)),
+    };
+    let Action::Retry(wait) = course().on_trouble(busy, ALONE) else {
+        panic!("no retry")
+    };
     assert!(wait >= Duration::from_secs(3));
-    assert_eq!(course().on_trouble(busy, AMONG), Action::Fewer(Duration::from_secs(3)));
+    assert_eq!(
+        course().on_trouble(busy, AMONG),
+        Action::Fewer(Duration::from_secs(3))
+    );
 }
 
 #[test]
 fn a17_an_absurd_retry_after_is_capped_also_among_others() {
-    let busy = Trouble::Busy { retry_after: Some(Duration::from_secs(1 << 40)) };
+    let busy = Trouble::Busy {
+        retry_after: Some(Duration::from_secs(1 << 40)),
+    };
     let cap = RetryOptions::default().retry_after_cap;
     assert_eq!(course().on_trouble(busy, AMONG), Action::Fewer(cap));
 }
@@ -71,10 +117,19 @@ fn a17_an_absurd_retry_after_is_capped_also_among_others() {
 #[test]
 fn a18_a_refusal_beside_flowing_connections_means_fewer_and_costs_no_budget() {
     let mut course = course();
-    let refused = Trouble::Transport { transient: true, answered: false };
+    let refused = Trouble::Transport {
+        transient: true,
+        answered: false,
+    };
     for _ in 0..1000 {
-        assert_eq!(course.on_trouble(refused, AMONG), Action::Fewer(Duration::ZERO));
-        assert_eq!(course.on_trouble(Trouble::Denied { status: 403 }, AMONG), Action::Fewer(Duration::ZERO));
+        assert_eq!(
+            course.on_trouble(refused, AMONG),
+            Action::Fewer(Duration::ZERO)
+        );
+        assert_eq!(
+            course.on_trouble(Trouble::Denied { status: 403 }, AMONG),
+            Action::Fewer(Duration::ZERO)
+        );
     }
     assert_eq!(course.retries(), 0);
 }
@@ -82,18 +137,28 @@ fn a18_a_refusal_beside_flowing_connections_means_fewer_and_costs_no_budget() {
 #[test]
 fn what_cannot_heal_ends_the_job_at_once() {
     for trouble in [
-        Trouble::Transport { transient: false, answered: false },
+        Trouble::Transport {
+            transient: false,
+            answered: false,
+        },
         Trouble::Unauthorized,
         Trouble::Denied { status: 404 },
         Trouble::Denied { status: 403 },
     ] {
-        assert_eq!(course().on_trouble(trouble, ALONE), Action::GiveUp, "{trouble:?}");
+        assert_eq!(
+            course().on_trouble(trouble, ALONE),
+            Action::GiveUp,
+            "{trouble:?}"
+        );
     }
 }
 
 fn any_trouble() -> impl Strategy<Value = Trouble> {
     prop_oneof![
-        any::<(bool, bool)>().prop_map(|(transient, answered)| Trouble::Transport { transient, answered }),
+        any::<(bool, bool)>().prop_map(|(transient, answered)| Trouble::Transport {
+            transient,
+            answered
+        }),
         any::<Option<Duration>>().prop_map(|retry_after| Trouble::Busy { retry_after }),
         any::<u16>().prop_map(|status| Trouble::Denied { status }),
         Just(Trouble::RangeIgnored),

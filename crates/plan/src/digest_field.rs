@@ -29,10 +29,30 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
     listed(headers, "digest", "Digest", &mut found);
     if whole {
         listed(headers, "content-digest", "Content-Digest", &mut found);
-        single(headers, "content-md5", ("Content-MD5", Algorithm::Md5), &mut found);
-        single(headers, "x-amz-checksum-sha256", ("x-amz-checksum-sha256", Algorithm::Sha256), &mut found);
-        single(headers, "x-amz-checksum-sha1", ("x-amz-checksum-sha1", Algorithm::Sha1), &mut found);
-        single(headers, "x-amz-checksum-crc32c", ("x-amz-checksum-crc32c", Algorithm::Crc32c), &mut found);
+        single(
+            headers,
+            "content-md5",
+            ("Content-MD5", Algorithm::Md5),
+            &mut found,
+        );
+        single(
+            headers,
+            "x-amz-checksum-sha256",
+            ("x-amz-checksum-sha256", Algorithm::Sha256),
+            &mut found,
+        );
+        single(
+            headers,
+            "x-amz-checksum-sha1",
+            ("x-amz-checksum-sha1", Algorithm::Sha1),
+            &mut found,
+        );
+        single(
+            headers,
+            "x-amz-checksum-crc32c",
+            ("x-amz-checksum-crc32c", Algorithm::Crc32c),
+            &mut found,
+        );
     }
     found
 }
@@ -41,25 +61,44 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
 fn listed(headers: &HeaderMap, name: &str, field: &'static str, found: &mut Vec<Expected>) {
     for value in headers.get_all(name) {
         for item in value.to_str().unwrap_or_default().split(',') {
-            let Some((name, value)) = item.split_once('=') else { continue };
-            let Some(algorithm) = algorithm(name.trim()) else { continue };
+            let Some((name, value)) = item.split_once('=') else {
+                continue;
+            };
+            let Some(algorithm) = algorithm(name.trim()) else {
+                continue;
+            };
             let value = value.split(';').next().unwrap_or_default().trim();
-            let value = value.strip_prefix(':').and_then(|v| v.strip_suffix(':')).unwrap_or(value);
+            let value = value
+                .strip_prefix(':')
+                .and_then(|v| v.strip_suffix(':'))
+                .unwrap_or(value);
             push(value, (field, algorithm), found);
         }
     }
 }
 
 /// A field that is one base64 value. S3 writes `VALUE-N` for a digest of digests, which says nothing about the file.
-fn single(headers: &HeaderMap, name: &str, what: (&'static str, Algorithm), found: &mut Vec<Expected>) {
+fn single(
+    headers: &HeaderMap,
+    name: &str,
+    what: (&'static str, Algorithm),
+    found: &mut Vec<Expected>,
+) {
     if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
         push(value.trim(), what, found);
     }
 }
 
 fn push(value: &str, (field, algorithm): (&'static str, Algorithm), found: &mut Vec<Expected>) {
-    let digest = STANDARD.decode(value).ok().filter(|digest| digest.len() == algorithm.digest_len());
-    found.extend(digest.map(|digest| Expected { algorithm, digest, field }));
+    let digest = STANDARD
+        .decode(value)
+        .ok()
+        .filter(|digest| digest.len() == algorithm.digest_len());
+    found.extend(digest.map(|digest| Expected {
+        algorithm,
+        digest,
+        field,
+    }));
 }
 
 /// The names of RFC 9530's registry that are known here.
@@ -82,8 +121,14 @@ mod tests {
 
     fn expected(name: &'static str, value: &str, whole: bool) -> Vec<(Algorithm, &'static str)> {
         let mut headers = HeaderMap::new();
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
-        expected_digests(&headers, whole).into_iter().map(|e| (e.algorithm, e.field)).collect()
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_str(value).unwrap(),
+        );
+        expected_digests(&headers, whole)
+            .into_iter()
+            .map(|e| (e.algorithm, e.field))
+            .collect()
     }
 
     /// RFC 9530's own example.
@@ -93,22 +138,40 @@ mod tests {
     #[test]
     fn a26_fields_of_the_representation_hold_on_parts_too() {
         let newer = format!("sha-256=:{SHA256}:, unknown=:YQ==:");
-        assert_eq!(expected("repr-digest", &newer, false), [(Algorithm::Sha256, "Repr-Digest")]);
+        assert_eq!(
+            expected("repr-digest", &newer, false),
+            [(Algorithm::Sha256, "Repr-Digest")]
+        );
         let older = format!("SHA-256={SHA256},md5={MD5}");
-        assert_eq!(expected("digest", &older, false), [(Algorithm::Sha256, "Digest"), (Algorithm::Md5, "Digest")]);
+        assert_eq!(
+            expected("digest", &older, false),
+            [(Algorithm::Sha256, "Digest"), (Algorithm::Md5, "Digest")]
+        );
     }
 
     #[test]
     fn a26_fields_of_the_content_hold_on_whole_answers_only() {
         assert_eq!(expected("content-md5", MD5, false), []);
-        assert_eq!(expected("content-md5", MD5, true), [(Algorithm::Md5, "Content-MD5")]);
-        assert_eq!(expected("x-amz-checksum-sha256", SHA256, true), [(Algorithm::Sha256, "x-amz-checksum-sha256")]);
-        assert_eq!(expected("content-digest", &format!("sha-256=:{SHA256}:"), false), []);
+        assert_eq!(
+            expected("content-md5", MD5, true),
+            [(Algorithm::Md5, "Content-MD5")]
+        );
+        assert_eq!(
+            expected("x-amz-checksum-sha256", SHA256, true),
+            [(Algorithm::Sha256, "x-amz-checksum-sha256")]
+        );
+        assert_eq!(
+            expected("content-digest", &format!("sha-256=:{SHA256}:"), false),
+            []
+        );
     }
 
     #[test]
     fn a26_digests_of_digests_and_junk_are_left_out() {
-        assert_eq!(expected("x-amz-checksum-sha256", &format!("{SHA256}-3"), true), []);
+        assert_eq!(
+            expected("x-amz-checksum-sha256", &format!("{SHA256}-3"), true),
+            []
+        );
         assert_eq!(expected("repr-digest", "sha-256=:c2hvcnQ=:", false), []);
         assert_eq!(expected("repr-digest", "sha-256", false), []);
     }
@@ -119,7 +182,7 @@ mod tests {
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 let mut headers = HeaderMap::new();
                 headers.insert("repr-digest", value);
-                expected_digests(&headers, true);
+                let _ = expected_digests(&headers, true);
             }
         }
     }

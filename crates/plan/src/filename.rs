@@ -15,8 +15,8 @@ const FALLBACK: &str = "index.html";
 
 /// Names that Windows takes for devices, whatever their ending.
 const RESERVED: [&str; 22] = [
-    "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8", "com9", "lpt1", "lpt2",
-    "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
+    "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
+    "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
 ];
 
 /// The name that an origin asks for. `filename*` is preferred over `filename`, as RFC 6266 4.3 says.
@@ -24,9 +24,16 @@ const RESERVED: [&str; 22] = [
 pub fn from_disposition(value: &HeaderValue) -> Option<String> {
     let text = String::from_utf8_lossy(value.as_bytes());
     let parameters = parameters(&text);
-    let find = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let find = |name: &str| {
+        parameters
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
     let extended = find("filename*").and_then(extended_value);
-    extended.or_else(|| find("filename").map(str::to_owned)).and_then(|name| safe(last_component(&name)))
+    extended
+        .or_else(|| find("filename").map(str::to_owned))
+        .and_then(|name| safe(last_component(&name)))
 }
 
 /// The name in a URL's path: its last component, decoded.
@@ -40,22 +47,42 @@ pub fn from_url(url: &Url) -> String {
 /// Makes a name safe, or `None` when nothing of it is left.
 #[must_use]
 pub fn safe(name: &str) -> Option<String> {
-    let clean: String = name.chars().map(|c| if is_harmless(c) { c } else { '_' }).collect();
+    let clean: String = name
+        .chars()
+        .map(|c| if is_harmless(c) { c } else { '_' })
+        .collect();
     // Dots and blanks at the end vanish on Windows; at the start they hide, and `..` is a direction.
-    let trimmed = clean.trim().trim_end_matches(['.', ' ']).trim_start_matches([' ']);
-    let trimmed = if trimmed.starts_with('.') { format!("_{}", &trimmed[1..]) } else { trimmed.to_owned() };
+    let trimmed = clean
+        .trim_start()
+        .trim_end_matches(|c: char| c == '.' || c.is_whitespace());
+    let trimmed = trimmed
+        .strip_prefix('.')
+        .map_or_else(|| trimmed.to_owned(), |rest| format!("_{rest}"));
     if trimmed.is_empty() || trimmed.bytes().all(|byte| byte == b'_' || byte == b'.') {
         return None;
     }
-    let stem = trimmed.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let named = if RESERVED.contains(&stem.trim_end()) || trimmed.starts_with('-') { format!("_{trimmed}") } else { trimmed };
+    let stem = trimmed
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let named = if RESERVED.contains(&stem.trim_end()) || trimmed.starts_with('-') {
+        format!("_{trimmed}")
+    } else {
+        trimmed
+    };
     Some(shorten(&named))
 }
 
 /// Letters, digits and punctuation of any script; no separators, wildcards, controls or direction marks.
 fn is_harmless(c: char) -> bool {
     let direction = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !c.is_control() && !direction && !matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\u{fffd}')
+    !c.is_control()
+        && !direction
+        && !matches!(
+            c,
+            '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' | '\u{fffd}'
+        )
 }
 
 /// What follows the last separator of any system.
@@ -76,7 +103,7 @@ fn shorten(name: &str) -> String {
     while !name.is_char_boundary(cut) {
         cut -= 1;
     }
-    let stem = name[..cut].trim_end_matches(['.', ' ']);
+    let stem = name[..cut].trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     format!("{stem}{ending}")
 }
 
@@ -87,9 +114,14 @@ fn parameters(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
     while found.len() < MOST {
-        let Some((name, after)) = rest.split_once('=') else { break };
+        let Some((name, after)) = rest.split_once('=') else {
+            break;
+        };
         let (value, after) = value(after.trim_start());
-        found.push((name.trim_matches([' ', '\t', ';']).to_ascii_lowercase(), value));
+        found.push((
+            name.trim_matches([' ', '\t', ';']).to_ascii_lowercase(),
+            value,
+        ));
         rest = after;
     }
     found

@@ -18,14 +18,26 @@ fn a25_plain_quoted_and_extended_names() {
         ("attachment; filename=\"a b.iso\"", "a b.iso"),
         ("attachment; filename=\"a\\\"b.iso\"", "a_b.iso"),
         ("inline;FileName = \"x;y.bin\" ; foo=bar", "x;y.bin"),
-        ("attachment; filename=\"e.txt\"; filename*=UTF-8''%e2%82%ac%20rates.txt", "€ rates.txt"),
-        ("attachment; filename*=iso-8859-1'en'%A3%20rates; filename=x", "£ rates"),
+        (
+            "attachment; filename=\"e.txt\"; filename*=UTF-8''%e2%82%ac%20rates.txt",
+            "€ rates.txt",
+        ),
+        (
+            "attachment; filename*=iso-8859-1'en'%A3%20rates; filename=x",
+            "£ rates",
+        ),
         ("attachment; filename*=utf-16''%00a; filename=good", "good"),
         ("attachment; filename=\"naïve.txt\"", "naïve.txt"),
     ] {
         assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
     }
-    for none in ["attachment", "attachment; filename=", "attachment; filename=\"\"", "", "attachment; filename=\"..\""] {
+    for none in [
+        "attachment",
+        "attachment; filename=",
+        "attachment; filename=\"\"",
+        "",
+        "attachment; filename=\"..\"",
+    ] {
         assert_eq!(disposition(none), None, "{none}");
     }
 }
@@ -43,7 +55,10 @@ fn a25_a_name_never_leaves_the_directory() {
         ("attachment; filename=\"-rf\"", "_-rf"),
         ("attachment; filename=CON", "_CON"),
         ("attachment; filename=\"nul.txt\"", "_nul.txt"),
-        ("attachment; filename*=UTF-8''exe%E2%80%AEtxt.bin", "exe_txt.bin"),
+        (
+            "attachment; filename*=UTF-8''exe%E2%80%AEtxt.bin",
+            "exe_txt.bin",
+        ),
     ] {
         assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
     }
@@ -81,7 +96,7 @@ proptest! {
     #[test]
     fn a25_no_header_makes_it_panic(bytes: Vec<u8>) {
         if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-            from_disposition(&value);
+            let _ = from_disposition(&value);
         }
     }
 }

@@ -26,9 +26,15 @@ impl RangeSet {
         }
         // All stretches that overlap or touch the new one melt into it.
         let first = self.ranges.partition_point(|known| known.end < range.start);
-        let last = self.ranges.partition_point(|known| known.start <= range.end);
+        let last = self
+            .ranges
+            .partition_point(|known| known.start <= range.end);
         let mut merged = range;
-        if let Some(melting) = self.ranges.get(first..last).filter(|melting| !melting.is_empty()) {
+        if let Some(melting) = self
+            .ranges
+            .get(first..last)
+            .filter(|melting| !melting.is_empty())
+        {
             merged.start = merged.start.min(melting[0].start);
             merged.end = merged.end.max(melting[melting.len() - 1].end);
         }
@@ -40,20 +46,28 @@ impl RangeSet {
         if range.is_empty() {
             return;
         }
-        let first = self.ranges.partition_point(|known| known.end <= range.start);
+        let first = self
+            .ranges
+            .partition_point(|known| known.end <= range.start);
         let last = self.ranges.partition_point(|known| known.start < range.end);
         if first >= last {
             return;
         }
         let left = self.ranges[first].start..range.start;
         let right = range.end..self.ranges[last - 1].end;
-        self.ranges.splice(first..last, [left, right].into_iter().filter(|rest| !rest.is_empty()));
+        self.ranges.splice(
+            first..last,
+            [left, right].into_iter().filter(|rest| !rest.is_empty()),
+        );
     }
 
     /// Whether every byte of a range is in the set; true for an empty range.
     #[must_use]
     pub fn covers(&self, range: &Range<u64>) -> bool {
-        range.is_empty() || self.holder(range.start).is_some_and(|known| range.end <= known.end)
+        range.is_empty()
+            || self
+                .holder(range.start)
+                .is_some_and(|known| range.end <= known.end)
     }
 
     /// Whether a byte is in the set.
@@ -75,23 +89,38 @@ impl RangeSet {
 
     /// What is missing of a range, in order.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let first = self.ranges.partition_point(|known| known.end <= within.start);
-        let inside = self.ranges[first..].iter().take_while(move |known| known.start < within.end);
+        let first = self
+            .ranges
+            .partition_point(|known| known.end <= within.start);
+        let inside = self.ranges[first..]
+            .iter()
+            .take_while(move |known| known.start < within.end);
         let starts = std::iter::once(within.start).chain(inside.clone().map(|known| known.end));
-        let ends = inside.map(|known| known.start).chain(std::iter::once(within.end));
-        starts.zip(ends).map(|(start, end)| start..end).filter(|gap| !gap.is_empty())
+        let ends = inside
+            .map(|known| known.start)
+            .chain(std::iter::once(within.end));
+        starts
+            .zip(ends)
+            .map(|(start, end)| start..end)
+            .filter(|gap| !gap.is_empty())
     }
 
     /// Bytes in the set.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.ranges.iter().map(|range| range.end - range.start).sum()
+        self.ranges
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum()
     }
 
     /// Where the stretch that starts at byte 0 ends; 0 if there is none.
     #[must_use]
     pub fn prefix_end(&self) -> u64 {
-        self.ranges.first().filter(|range| range.start == 0).map_or(0, |range| range.end)
+        self.ranges
+            .first()
+            .filter(|range| range.start == 0)
+            .map_or(0, |range| range.end)
     }
 
     /// Whether no byte is in the set.

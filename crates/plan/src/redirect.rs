@@ -18,7 +18,10 @@ pub struct RedirectOptions {
 impl Default for RedirectOptions {
     fn default() -> Self {
         // As many as browsers follow.
-        Self { max: 20, allow_downgrade: false }
+        Self {
+            max: 20,
+            allow_downgrade: false,
+        }
     }
 }
 
@@ -52,7 +55,12 @@ pub enum RedirectError {
 ///
 /// # Errors
 /// Every redirect that must not be followed.
-pub fn follow(from: &Url, location: Option<&HeaderValue>, hops: usize, options: RedirectOptions) -> Result<Hop, RedirectError> {
+pub fn follow(
+    from: &Url,
+    location: Option<&HeaderValue>,
+    hops: usize,
+    options: RedirectOptions,
+) -> Result<Hop, RedirectError> {
     if hops >= options.max {
         return Err(RedirectError::TooMany(options.max));
     }
@@ -62,7 +70,9 @@ pub fn follow(from: &Url, location: Option<&HeaderValue>, hops: usize, options: 
         .ok_or(RedirectError::Unreadable)?;
     let mut url = from.join(text).map_err(|_| RedirectError::Unreadable)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(RedirectError::Scheme(url.scheme().chars().take(20).collect()));
+        return Err(RedirectError::Scheme(
+            url.scheme().chars().take(20).collect(),
+        ));
     }
     if from.scheme() == "https" && url.scheme() == "http" && !options.allow_downgrade {
         return Err(RedirectError::Downgrade);
@@ -85,24 +95,49 @@ mod tests {
 
     fn hop(from: &str, to: &'static str) -> Result<Hop, RedirectError> {
         let to = HeaderValue::from_static(to);
-        follow(&Url::parse(from).unwrap(), Some(&to), 0, RedirectOptions::default())
+        follow(
+            &Url::parse(from).unwrap(),
+            Some(&to),
+            0,
+            RedirectOptions::default(),
+        )
     }
 
     #[test]
     fn a16_relative_and_absolute_locations_are_followed() {
-        assert_eq!(hop("http://a.test/x/y", "../z").unwrap().url.as_str(), "http://a.test/z");
-        assert_eq!(hop("http://a.test/x", "//b.test/y").unwrap().url.as_str(), "http://b.test/y");
+        assert_eq!(
+            hop("http://a.test/x/y", "../z").unwrap().url.as_str(),
+            "http://a.test/z"
+        );
+        assert_eq!(
+            hop("http://a.test/x", "//b.test/y").unwrap().url.as_str(),
+            "http://b.test/y"
+        );
         assert!(hop("http://a.test/x", "/y").unwrap().same_origin);
-        assert!(!hop("http://a.test/x", "http://a.test:81/y").unwrap().same_origin);
-        assert!(!hop("http://a.test/x", "https://a.test/y").unwrap().same_origin);
+        assert!(
+            !hop("http://a.test/x", "http://a.test:81/y")
+                .unwrap()
+                .same_origin
+        );
+        assert!(
+            !hop("http://a.test/x", "https://a.test/y")
+                .unwrap()
+                .same_origin
+        );
     }
 
     #[test]
     fn a16_https_to_http_is_refused_unless_allowed() {
-        assert_eq!(hop("https://a.test/", "http://a.test/"), Err(RedirectError::Downgrade));
+        assert_eq!(
+            hop("https://a.test/", "http://a.test/"),
+            Err(RedirectError::Downgrade)
+        );
         let from = Url::parse("https://a.test/").unwrap();
         let to = HeaderValue::from_static("http://a.test/");
-        let options = RedirectOptions { allow_downgrade: true, ..RedirectOptions::default() };
+        let options = RedirectOptions {
+            allow_downgrade: true,
+            ..RedirectOptions::default()
+        };
         assert!(follow(&from, Some(&to), 0, options).is_ok());
     }
 
@@ -110,12 +145,27 @@ mod tests {
     fn a16_the_limit_counts_and_bad_locations_are_refused() {
         let from = Url::parse("http://a.test/").unwrap();
         let to = HeaderValue::from_static("/b");
-        let options = RedirectOptions { max: 2, ..RedirectOptions::default() };
+        let options = RedirectOptions {
+            max: 2,
+            ..RedirectOptions::default()
+        };
         assert!(follow(&from, Some(&to), 1, options).is_ok());
-        assert_eq!(follow(&from, Some(&to), 2, options), Err(RedirectError::TooMany(2)));
-        assert_eq!(follow(&from, None, 0, options), Err(RedirectError::Unreadable));
-        assert_eq!(hop("http://a.test/", "file:///etc/passwd"), Err(RedirectError::Scheme("file".into())));
-        assert_eq!(hop("http://a.test/", "http://["), Err(RedirectError::Unreadable));
+        assert_eq!(
+            follow(&from, Some(&to), 2, options),
+            Err(RedirectError::TooMany(2))
+        );
+        assert_eq!(
+            follow(&from, None, 0, options),
+            Err(RedirectError::Unreadable)
+        );
+        assert_eq!(
+            hop("http://a.test/", "file:///etc/passwd"),
+            Err(RedirectError::Scheme("file".into()))
+        );
+        assert_eq!(
+            hop("http://a.test/", "http://["),
+            Err(RedirectError::Unreadable)
+        );
     }
 
     #[test]

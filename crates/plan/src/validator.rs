@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 use http::HeaderValue;
+use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
 const LONGEST: usize = 1024;
@@ -32,19 +32,32 @@ impl FromStr for EntityTag {
 
     fn from_str(text: &str) -> Result<Self, EntityTagError> {
         let text = text.trim();
-        let (weak, quoted) = text.strip_prefix("W/").map_or((false, text), |rest| (true, rest));
-        let opaque = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).ok_or(EntityTagError)?;
+        let (weak, quoted) = text
+            .strip_prefix("W/")
+            .map_or((false, text), |rest| (true, rest));
+        let opaque = quoted
+            .strip_prefix('"')
+            .and_then(|rest| rest.strip_suffix('"'))
+            .ok_or(EntityTagError)?;
         let fits = |byte: u8| byte == 0x21 || (0x23..=0x7e).contains(&byte) || byte >= 0x80;
         if text.len() > LONGEST || !opaque.bytes().all(fits) {
             return Err(EntityTagError);
         }
-        Ok(Self { weak, opaque: opaque.to_owned() })
+        Ok(Self {
+            weak,
+            opaque: opaque.to_owned(),
+        })
     }
 }
 
 impl fmt::Display for EntityTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\"{}\"", if self.weak { "W/" } else { "" }, self.opaque)
+        write!(
+            f,
+            "{}\"{}\"",
+            if self.weak { "W/" } else { "" },
+            self.opaque
+        )
     }
 }
 
@@ -100,8 +113,11 @@ impl Version {
         Self {
             length,
             // Tags with bytes beyond ASCII are legal though rare; they are compared as what they are in UTF-8.
-            etag: headers.get(ETAG).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
-            last_modified: text(LAST_MODIFIED).filter(|date| !date.is_empty() && date.len() <= LONGEST),
+            etag: headers
+                .get(ETAG)
+                .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
+            last_modified: text(LAST_MODIFIED)
+                .filter(|date| !date.is_empty() && date.len() <= LONGEST),
             date: text(DATE).and_then(|date| httpdate::parse_http_date(&date).ok()),
         }
     }
@@ -165,7 +181,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v))).collect()
+        pairs
+            .iter()
+            .map(|(n, v)| (HeaderName::from_static(n), HeaderValue::from_static(v)))
+            .collect()
     }
 
     fn version(pairs: &[(&'static str, &'static str)]) -> Version {
@@ -179,7 +198,9 @@ mod tests {
         assert!(strong.strong_eq(&strong) && !strong.strong_eq(&weak) && !weak.strong_eq(&weak));
         assert!(strong.weak_eq(&weak));
         assert_eq!(weak.to_string(), "W/\"xyzzy\"");
-        for junk in ["", "xyzzy", "\"", "w/\"a\"", "\"a\"b\"", "\"a b\"", "\"a\nb\""] {
+        for junk in [
+            "", "xyzzy", "\"", "w/\"a\"", "\"a\"b\"", "\"a b\"", "\"a\nb\"",
+        ] {
             assert!(junk.parse::<EntityTag>().is_err(), "{junk:?}");
         }
     }
@@ -197,7 +218,11 @@ mod tests {
         assert!(weak.same(&version(&[("etag", "W/\"1\"")])));
         assert!(!weak.same(&version(&[("etag", "W/\"2\"")])));
         assert_eq!(weak.if_range(), None);
-        let dated = version(&[("etag", "W/\"1\""), ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"), ("date", "Sun, 06 Nov 1994 10:49:37 GMT")]);
+        let dated = version(&[
+            ("etag", "W/\"1\""),
+            ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT"),
+            ("date", "Sun, 06 Nov 1994 10:49:37 GMT"),
+        ]);
         assert_eq!(dated.if_range(), None);
     }
 
@@ -205,21 +230,37 @@ mod tests {
     fn a6_a_date_is_sent_as_if_range_only_when_it_is_a_strong_validator() {
         let modified = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(version(&[modified]).if_range(), None);
-        assert_eq!(version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:36 GMT")]).if_range(), None);
-        assert!(version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:37 GMT")]).if_range().is_some());
+        assert_eq!(
+            version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:36 GMT")]).if_range(),
+            None
+        );
+        assert!(
+            version(&[modified, ("date", "Sun, 06 Nov 1994 08:50:37 GMT")])
+                .if_range()
+                .is_some()
+        );
     }
 
     #[test]
     fn a7_without_validators_the_length_rules() {
         assert!(!version(&[]).is_pinned());
         assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
-        assert!(!version(&[]).same(&Version { length: Some(11), ..Version::default() }));
+        assert!(!version(&[]).same(&Version {
+            length: Some(11),
+            ..Version::default()
+        }));
     }
 
     #[test]
     fn a_missing_validator_proves_nothing() {
-        assert_eq!(version(&[("etag", "\"1\"")]).compare(&version(&[])), Sameness::Unproven);
-        assert_eq!(version(&[("last-modified", "x")]).compare(&version(&[])), Sameness::Unproven);
+        assert_eq!(
+            version(&[("etag", "\"1\"")]).compare(&version(&[])),
+            Sameness::Unproven
+        );
+        assert_eq!(
+            version(&[("last-modified", "x")]).compare(&version(&[])),
+            Sameness::Unproven
+        );
     }
 
     proptest! {

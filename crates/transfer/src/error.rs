@@ -169,28 +169,35 @@ impl GetError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unauthorized { status, .. } if status.as_u16() == 407 => {
-                Some("give the proxy's credentials in --proxy http://user:password@host:port".into())
+            Self::Unauthorized { status, .. } if status.as_u16() == 407 => Some(
+                "give the proxy's credentials in --proxy http://user:password@host:port".into(),
+            ),
+            Self::Unauthorized { .. } => {
+                Some("give credentials with -u, --bearer or --netrc".into())
             }
-            Self::Unauthorized { .. } => Some("give credentials with -u, --bearer or --netrc".into()),
-            Self::Status { status, .. } if status.as_u16() == 403 => {
-                Some("the origin refuses this user; credentials go with -u, --bearer or --netrc".into())
-            }
+            Self::Status { status, .. } if status.as_u16() == 403 => Some(
+                "the origin refuses this user; credentials go with -u, --bearer or --netrc".into(),
+            ),
             Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
                 Some("check the URL".into())
             }
             Self::Status { .. } | Self::Transport { .. } => None,
             Self::Refused { .. } => Some("-x 1 asks for the file over one connection".into()),
             Self::Changed { .. } => Some("try again when the origin is at rest".into()),
-            Self::BrokenStream { .. } => Some("write to a file with -o FILE: it can be resumed".into()),
+            Self::BrokenStream { .. } => {
+                Some("write to a file with -o FILE: it can be resumed".into())
+            }
             Self::Checksum { aside, .. } => Some(match aside {
                 Some(path) => format!("what came was set aside as {}", path.display()),
                 None => "what came must not be used".into(),
             }),
-            Self::Exists { .. } => {
-                Some("--overwrite replaces it, --update does so only if the origin has a newer one".into())
+            Self::Exists { .. } => Some(
+                "--overwrite replaces it, --update does so only if the origin has a newer one"
+                    .into(),
+            ),
+            Self::IsDirectory { path } => {
+                Some(format!("-d {} puts the file into it", path.display()))
             }
-            Self::IsDirectory { path } => Some(format!("-d {} puts the file into it", path.display())),
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
             Self::NoSpace { .. } => Some("make room and run the same command again".into()),
             Self::Local { source, .. } => local_hint(source),
@@ -211,7 +218,9 @@ fn local_hint(source: &io::Error) -> Option<String> {
             "choose a place you may write to with -o or -d"
         }
         io::ErrorKind::NotFound => "create the directory first",
-        io::ErrorKind::FileTooLarge => "this file system or a limit (ulimit -f) forbids so large a file",
+        io::ErrorKind::FileTooLarge => {
+            "this file system or a limit (ulimit -f) forbids so large a file"
+        }
         _ => return None,
     };
     Some(hint.into())
@@ -224,7 +233,12 @@ impl std::fmt::Display for Bytes<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(range) if range.end == u64::MAX => write!(f, " (from byte {})", range.start),
-            Some(range) => write!(f, " (bytes {}-{})", range.start, range.end.saturating_sub(1)),
+            Some(range) => write!(
+                f,
+                " (bytes {}-{})",
+                range.start,
+                range.end.saturating_sub(1)
+            ),
             None => Ok(()),
         }
     }
@@ -235,6 +249,7 @@ struct Realm<'a>(Option<&'a str>);
 
 impl std::fmt::Display for Realm<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |realm| write!(f, " for realm {realm:?}"))
+        self.0
+            .map_or(Ok(()), |realm| write!(f, " for realm {realm:?}"))
     }
 }

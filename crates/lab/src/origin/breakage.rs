@@ -36,7 +36,11 @@ pub fn status(status: u16) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
 }
 
 /// Another status with a header field.
-pub fn status_with(code: u16, name: &'static str, value: String) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+pub fn status_with(
+    code: u16,
+    name: &'static str,
+    value: String,
+) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
     move |asked, reply| {
         status(code)(asked, reply);
         reply.set(name, &value);

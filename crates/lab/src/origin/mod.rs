@@ -37,7 +37,10 @@ pub struct Resource {
 
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Resource").field("content", &self.content).field("rules", &self.rules.len()).finish_non_exhaustive()
+        f.debug_struct("Resource")
+            .field("content", &self.content)
+            .field("rules", &self.rules.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -51,7 +54,11 @@ impl Resource {
     /// One without any validator.
     #[must_use]
     pub fn bare(content: Content) -> Self {
-        Self { content, headers: Vec::new(), rules: Vec::new() }
+        Self {
+            content,
+            headers: Vec::new(),
+            rules: Vec::new(),
+        }
     }
 
     /// Sets its entity tag, as it is written on the wire.
@@ -69,20 +76,28 @@ impl Resource {
     /// Sets a header field of every answer with content.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// Adds a rule; rules apply in the order they were added.
     #[must_use]
-    pub fn rule(mut self, when: When, change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static) -> Self {
+    pub fn rule(
+        mut self,
+        when: When,
+        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
         self.rules.push((when, Arc::new(change)));
         self
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -137,7 +152,9 @@ impl OriginBuilder {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> Origin {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .expect("a free port");
         let address = listener.local_addr().expect("a bound port");
         let state = Arc::new(State {
             resources: Mutex::new(self.resources),
@@ -150,7 +167,11 @@ impl OriginBuilder {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(serve::run(listener, self.tls, Arc::clone(&state)));
-        Origin { address, state, _tasks: tasks }
+        Origin {
+            address,
+            state,
+            _tasks: tasks,
+        }
     }
 }
 
@@ -213,13 +234,20 @@ impl Origin {
     /// Bytes of bodies that went out so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        locked(&self.state.asked).iter().map(|asked| asked.sent).sum()
+        locked(&self.state.asked)
+            .iter()
+            .map(|asked| asked.sent)
+            .sum()
     }
 
     /// How many connections carried a request so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         let asked = locked(&self.state.asked);
-        asked.iter().map(|asked| asked.connection).collect::<std::collections::HashSet<_>>().len()
+        asked
+            .iter()
+            .map(|asked| asked.connection)
+            .collect::<std::collections::HashSet<_>>()
+            .len()
     }
 }

@@ -27,7 +27,9 @@ impl Body {
 
     pub(crate) fn slice(&self, range: Range<u64>) -> Vec<u8> {
         match self {
-            Self::Part(content, part) => content.slice(part.start + range.start..(part.start + range.end).min(part.end)),
+            Self::Part(content, part) => {
+                content.slice(part.start + range.start..(part.start + range.end).min(part.end))
+            }
             Self::Raw(bytes) => {
                 let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
                 bytes[index(range.start)..index(range.end)].to_vec()
@@ -85,9 +87,14 @@ impl Reply {
     pub(crate) fn conforming(asked: &Asked, resource: &Resource) -> Self {
         let length = resource.content.length();
         let mut reply = Self::whole(resource);
-        let matches = |field: &str, name: &str| asked.header(field).is_some_and(|sent| resource.field(name) == Some(sent));
+        let matches = |field: &str, name: &str| {
+            asked
+                .header(field)
+                .is_some_and(|sent| resource.field(name) == Some(sent))
+        };
         if matches("if-none-match", "etag")
-            || (asked.header("if-none-match").is_none() && matches("if-modified-since", "last-modified"))
+            || (asked.header("if-none-match").is_none()
+                && matches("if-modified-since", "last-modified"))
         {
             reply.status = 304;
             reply.body = Body::Raw(Vec::new());
@@ -105,7 +112,10 @@ impl Reply {
     /// Everything, whatever was asked.
     pub(crate) fn whole(resource: &Resource) -> Self {
         let mut headers = resource.headers.clone();
-        headers.push(("Date".into(), httpdate::fmt_http_date(std::time::SystemTime::now())));
+        headers.push((
+            "Date".into(),
+            httpdate::fmt_http_date(std::time::SystemTime::now()),
+        ));
         headers.push(("Accept-Ranges".into(), "bytes".into()));
         Self {
             version: "HTTP/1.1".into(),
@@ -133,7 +143,10 @@ impl Reply {
             return;
         }
         self.status = 206;
-        self.set("Content-Range", &format!("bytes {}-{}/{length}", range.start, range.end - 1));
+        self.set(
+            "Content-Range",
+            &format!("bytes {}-{}/{length}", range.start, range.end - 1),
+        );
         if let Body::Part(_, part) = &mut self.body {
             *part = range;
         }
@@ -147,12 +160,18 @@ impl Reply {
 
     /// Takes a header field away.
     pub fn unset(&mut self, name: &str) {
-        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
     /// The head as it is written.
     pub(crate) fn head(&self) -> Vec<u8> {
-        let mut head = format!("{} {} {}\r\n", self.version, self.status, reason(self.status));
+        let mut head = format!(
+            "{} {} {}\r\n",
+            self.version,
+            self.status,
+            reason(self.status)
+        );
         for (name, value) in &self.headers {
             head.push_str(name);
             head.push_str(": ");

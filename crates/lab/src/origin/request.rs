@@ -29,7 +29,10 @@ impl Asked {
     /// A header field's value.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The path, without the query.
@@ -41,11 +44,18 @@ impl Asked {
     /// The range asked for, half-open, within a length; `None` if there is none or it is not one that is understood.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
-        let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
+        let (first, last) = self
+            .header("range")?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
         if first.is_empty() {
             return Some(length.saturating_sub(last.parse().ok()?)..length);
         }
-        let end = if last.is_empty() { length } else { last.parse::<u64>().ok()?.saturating_add(1).min(length) };
+        let end = if last.is_empty() {
+            length
+        } else {
+            last.parse::<u64>().ok()?.saturating_add(1).min(length)
+        };
         Some(first.parse().ok()?..end)
     }
 
@@ -64,7 +74,12 @@ impl Asked {
             let (name, value) = line.split_once(':')?;
             Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
         };
-        Some(Self { method, target, headers: lines.filter_map(field).collect(), ..Self::default() })
+        Some(Self {
+            method,
+            target,
+            headers: lines.filter_map(field).collect(),
+            ..Self::default()
+        })
     }
 }
 

@@ -37,7 +37,11 @@ pub(super) async fn run(listener: TcpListener, tls: Option<Arc<ServerConfig>>, s
                 }
             }
         };
-        connections.spawn(connection(stream, tls.clone(), (Arc::clone(&state), number)));
+        connections.spawn(connection(
+            stream,
+            tls.clone(),
+            (Arc::clone(&state), number),
+        ));
     }
 }
 
@@ -57,16 +61,25 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, tls: Option<Arc<ServerConfig>>, (state, number): (Arc<State>, usize)) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    (state, number): (Arc<State>, usize),
+) {
     let _open = Open::new(&state);
     let open = *locked(&state.open);
     // Small writes go out at once; where that cannot be set, a test is slower and no less right.
     let _ = stream.set_nodelay(true);
     // A second handle on the socket, for a reset beneath TLS. The peer sees what happens; nobody here is to be told.
     let _ = match tls {
-        None => talk(stream, &state, (number, open), |stream| reset(stream)).await,
+        None => talk(stream, &state, (number, open), reset).await,
         Some(config) => match TlsAcceptor::from(config).accept(stream).await {
-            Ok(stream) => talk(stream, &state, (number, open), |stream| reset(stream.get_ref().0)).await,
+            Ok(stream) => {
+                talk(stream, &state, (number, open), |stream| {
+                    reset(stream.get_ref().0)
+                })
+                .await
+            }
             Err(error) => Err(error),
         },
     };
@@ -82,15 +95,17 @@ async fn talk<S>(
     mut stream: S,
     state: &State,
     (connection, open): (usize, usize),
-    reset: impl Fn(&S),
+    reset: impl Fn(&S) + Send + Sync,
 ) -> io::Result<()>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + Sync,
 {
     let pace = state.rate_per_connection.map(Pace::new);
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
-        let Some(mut asked) = Asked::parse(&head) else { return Ok(()) };
+        let Some(mut asked) = Asked::parse(&head) else {
+            return Ok(());
+        };
         asked.connection = connection;
         asked.open = open;
         let (reply, index) = answer(state, asked);
@@ -104,7 +119,10 @@ where
     Ok(())
 }
 
-async fn read_head(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) -> io::Result<Option<String>> {
+async fn read_head(
+    stream: &mut (impl AsyncRead + Unpin),
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<String>> {
     loop {
         if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
             let rest = buffer.split_off(end + 4);
@@ -122,7 +140,10 @@ async fn read_head(stream: &mut (impl AsyncRead + Unpin), buffer: &mut Vec<u8>) 
 fn answer(state: &State, mut asked: Asked) -> (Reply, usize) {
     let resource = locked(&state.resources).get(asked.path()).cloned();
     let mut log = locked(&state.asked);
-    asked.number = log.iter().filter(|known| known.path() == asked.path()).count();
+    asked.number = log
+        .iter()
+        .filter(|known| known.path() == asked.path())
+        .count();
     let reply = match resource {
         None => {
             let mut reply = Reply::whole(&Resource::bare(Content::fixed("no such resource\n")));
@@ -148,10 +169,10 @@ async fn write<S>(
     state: &State,
     (reply, index): (&Reply, usize),
     pace: Option<&Pace>,
-    reset: &impl Fn(&S),
+    reset: &(impl Fn(&S) + Send + Sync),
 ) -> io::Result<bool>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin + Send + Sync,
 {
     if reply.refuse {
         reset(stream);
@@ -165,17 +186,29 @@ where
     if reply.endless {
         stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
         loop {
-            stream.write_all(b"X-More: of the same, and then some more of it\r\n").await?;
+            stream
+                .write_all(b"X-More: of the same, and then some more of it\r\n")
+                .await?;
         }
     }
     stream.write_all(&reply.head()).await?;
     let own = reply.rate.map(Pace::new);
-    let paces: Vec<&Pace> = [pace, own.as_ref(), state.total.as_ref()].into_iter().flatten().collect();
-    let piece = paces.iter().map(|pace| pace.quantum()).min().unwrap_or(PIECE) as u64;
+    let paces: Vec<&Pace> = [pace, own.as_ref(), state.total.as_ref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let piece = paces
+        .iter()
+        .map(|pace| pace.quantum())
+        .min()
+        .unwrap_or(PIECE) as u64;
     let length = reply.body.length();
     let mut at = 0;
     while at < length {
-        let end = [Some(at + piece), reply.cut.map(|cut| cut.0), reply.stall].into_iter().flatten().filter(|end| *end > at);
+        let end = [Some(at + piece), reply.cut.map(|cut| cut.0), reply.stall]
+            .into_iter()
+            .flatten()
+            .filter(|end| *end > at);
         let end = end.min().unwrap_or(length).min(length);
         let bytes = reply.body.slice(at..end);
         for pace in &paces {
@@ -188,8 +221,7 @@ where
         }
         if reply.stall == Some(at) {
             // Until the peer gives up.
-            stream.read(&mut [0]).await?;
-            return Ok(false);
+            return stream.read(&mut [0]).await.map(|_| false);
         }
         if let Some((_, hard)) = reply.cut.filter(|(after, _)| *after <= at) {
             stream.flush().await?;
@@ -204,12 +236,19 @@ where
         stream.write_all(b"0\r\n\r\n").await?;
     }
     stream.flush().await?;
-    Ok(reply.framing != Framing::Close && reply.claimed_length.is_none_or(|claimed| claimed == length))
+    Ok(reply.framing != Framing::Close
+        && reply.claimed_length.is_none_or(|claimed| claimed == length))
 }
 
-async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8], framing: Framing) -> io::Result<()> {
+async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+    framing: Framing,
+) -> io::Result<()> {
     if framing == Framing::Chunked {
-        stream.write_all(format!("{:x}\r\n", bytes.len()).as_bytes()).await?;
+        stream
+            .write_all(format!("{:x}\r\n", bytes.len()).as_bytes())
+            .await?;
         stream.write_all(bytes).await?;
         return stream.write_all(b"\r\n").await;
     }

@@ -30,7 +30,10 @@ impl Login {
     /// Basic (RFC 7617), in UTF-8.
     #[must_use]
     pub(crate) fn basic(&self) -> String {
-        format!("Basic {}", STANDARD.encode(format!("{}:{}", self.user, self.password.expose())))
+        format!(
+            "Basic {}",
+            STANDARD.encode(format!("{}:{}", self.user, self.password.expose()))
+        )
     }
 }
 
@@ -58,7 +61,10 @@ const SESSIONS: usize = 1024;
 
 impl Authenticator {
     pub(crate) fn new(credentials: Credentials) -> Self {
-        Self { credentials, sessions: Mutex::default() }
+        Self {
+            credentials,
+            sessions: Mutex::default(),
+        }
     }
 
     /// The Authorization for a request, if there is any. `given` is the URL that the user gave: its origin alone gets the
@@ -83,7 +89,10 @@ impl Authenticator {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let key = url.origin().ascii_serialization();
         // The same nonce again: the answer to it was wrong, and would be so again.
-        if sessions.get(&key).is_some_and(|known| known.same_nonce(&challenges)) {
+        if sessions
+            .get(&key)
+            .is_some_and(|known| known.same_nonce(&challenges))
+        {
             return false;
         }
         if sessions.len() >= SESSIONS {
@@ -98,7 +107,10 @@ impl Authenticator {
             if !given.username().is_empty() {
                 let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
                 let password = Secret::new(decode(given.password().unwrap_or_default()));
-                return Some(Login { user: decode(given.username()), password });
+                return Some(Login {
+                    user: decode(given.username()),
+                    password,
+                });
             }
             if let Some(login) = &self.credentials.login {
                 return Some(login.clone());

@@ -27,8 +27,16 @@ impl Netrc {
         let mut words = Words::of(text);
         let mut netrc = Self::default();
         while let Some((line, word)) = words.next() {
-            let mut value = || words.next().map(|(_, word)| word).ok_or(NetrcError { line });
-            let blank = || Login { user: String::new(), password: Secret::new(String::new()) };
+            let mut value = || {
+                words
+                    .next()
+                    .map(|(_, word)| word)
+                    .ok_or(NetrcError { line })
+            };
+            let blank = || Login {
+                user: String::new(),
+                password: Secret::new(String::new()),
+            };
             match word.as_str() {
                 "machine" => {
                     let host = value()?.to_ascii_lowercase();
@@ -52,12 +60,22 @@ impl Netrc {
     #[must_use]
     pub fn login(&self, host: &str) -> Option<Login> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let fits = |known: &Option<String>| known.as_deref().is_none_or(|known| known.eq_ignore_ascii_case(host));
-        self.entries.iter().find(|(known, _)| fits(known)).map(|(_, login)| login.clone())
+        let fits = |known: &Option<String>| {
+            known
+                .as_deref()
+                .is_none_or(|known| known.eq_ignore_ascii_case(host))
+        };
+        self.entries
+            .iter()
+            .find(|(known, _)| fits(known))
+            .map(|(_, login)| login.clone())
     }
 
     fn last(&mut self, line: usize) -> Result<&mut Login, NetrcError> {
-        self.entries.last_mut().map(|(_, login)| login).ok_or(NetrcError { line })
+        self.entries
+            .last_mut()
+            .map(|(_, login)| login)
+            .ok_or(NetrcError { line })
     }
 }
 
@@ -71,7 +89,11 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn of(text: &'a str) -> Self {
-        Self { lines: text.lines().enumerate(), rest: "", line: 0 }
+        Self {
+            lines: text.lines().enumerate(),
+            rest: "",
+            line: 0,
+        }
     }
 
     /// A macro goes to the next empty line.
@@ -129,7 +151,12 @@ mod tests {
     fn hosts_defaults_quotes_comments_and_macros() {
         let text = "# mine\nmachine A.test login me password \"p w\"\nmacdef init\ncd /\n\nmachine b.test\n  login you\n  password p\\\"#x # end\ndefault login any password none\n";
         let netrc = Netrc::parse(text).unwrap();
-        let find = |host: &str| netrc.login(host).map(|l| (l.user, l.password.expose().to_owned())).unwrap();
+        let find = |host: &str| {
+            netrc
+                .login(host)
+                .map(|l| (l.user, l.password.expose().to_owned()))
+                .unwrap()
+        };
         assert_eq!(find("a.test"), ("me".into(), "p w".into()));
         assert_eq!(find("B.TEST"), ("you".into(), "p\"#x".into()));
         assert_eq!(find("c.test"), ("any".into(), "none".into()));
@@ -138,7 +165,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_and_nothing_else() {
-        assert_eq!(Netrc::parse("machine a login x\npasswd y\n"), Err(NetrcError { line: 2 }));
+        assert_eq!(
+            Netrc::parse("machine a login x\npasswd y\n"),
+            Err(NetrcError { line: 2 })
+        );
         assert_eq!(Netrc::parse("login x"), Err(NetrcError { line: 1 }));
         assert_eq!(Netrc::parse("machine"), Err(NetrcError { line: 1 }));
         assert_eq!(Netrc::parse("").unwrap().login("a"), None);

@@ -47,7 +47,11 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn into_error(self, host: &str, url: &Url) -> Error {
-        let kind = if self.transient { Kind::Resolve(host.to_owned()) } else { Kind::NoSuchHost(host.to_owned()) };
+        let kind = if self.transient {
+            Kind::Resolve(host.to_owned())
+        } else {
+            Kind::NoSuchHost(host.to_owned())
+        };
         Error::new(kind, url).because(self.source)
     }
 }
@@ -82,7 +86,10 @@ pub(super) struct Dns {
 
 impl Dns {
     pub(super) fn new(pins: Vec<Pin>) -> Self {
-        Self { pins, known: Mutex::default() }
+        Self {
+            pins,
+            known: Mutex::default(),
+        }
     }
 
     /// A target's addresses, in the system's order. Cancel safe: another caller's look-up goes on.
@@ -90,7 +97,10 @@ impl Dns {
         if let Ok(address) = target.host.parse::<IpAddr>() {
             return Ok(Arc::new([address]));
         }
-        let pinned = self.pins.iter().find(|pin| pin.port == target.port && pin.host.eq_ignore_ascii_case(&target.host));
+        let pinned = self
+            .pins
+            .iter()
+            .find(|pin| pin.port == target.port && pin.host.eq_ignore_ascii_case(&target.host));
         if let Some(pin) = pinned {
             return Ok(pin.addresses.as_slice().into());
         }
@@ -109,7 +119,10 @@ impl Dns {
                 known.clear();
             }
         }
-        let entry = Entry { born: Instant::now(), cell: Arc::default() };
+        let entry = Entry {
+            born: Instant::now(),
+            cell: Arc::default(),
+        };
         known.insert(host.to_owned(), entry.clone());
         entry
     }
@@ -121,8 +134,14 @@ async fn ask(host: &str) -> Answer {
         Ok(found) => Ok(found.map(|address| address.ip()).collect()),
         Err(source) => {
             // The standard library tells the resolver's codes by their text only.
-            let transient = source.to_string().to_ascii_lowercase().contains("temporary");
-            Err(Failure { transient, source: Arc::new(source) })
+            let transient = source
+                .to_string()
+                .to_ascii_lowercase()
+                .contains("temporary");
+            Err(Failure {
+                transient,
+                source: Arc::new(source),
+            })
         }
     }
 }
@@ -132,15 +151,28 @@ mod tests {
     use super::*;
 
     fn target(host: &str, port: u16) -> Target {
-        Target { host: host.into(), port }
+        Target {
+            host: host.into(),
+            port,
+        }
     }
 
     #[tokio::test]
     async fn pins_and_literals_are_never_looked_up() {
-        let pin = Pin { host: "Pinned.test".into(), port: 80, addresses: vec![[127, 0, 0, 9].into()] };
+        let pin = Pin {
+            host: "Pinned.test".into(),
+            port: 80,
+            addresses: vec![[127, 0, 0, 9].into()],
+        };
         let dns = Dns::new(vec![pin]);
-        assert_eq!(*dns.lookup(&target("pinned.TEST", 80)).await.unwrap(), [IpAddr::from([127, 0, 0, 9])]);
-        assert_eq!(*dns.lookup(&target("::1", 443)).await.unwrap(), ["::1".parse::<IpAddr>().unwrap()]);
+        assert_eq!(
+            *dns.lookup(&target("pinned.TEST", 80)).await.unwrap(),
+            [IpAddr::from([127, 0, 0, 9])]
+        );
+        assert_eq!(
+            *dns.lookup(&target("::1", 443)).await.unwrap(),
+            ["::1".parse::<IpAddr>().unwrap()]
+        );
         assert!(dns.known.lock().unwrap().is_empty());
     }
 

@@ -26,7 +26,9 @@ pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
     let (first, second): (Vec<IpAddr>, Vec<IpAddr>) = {
         let usable: Vec<IpAddr> = addresses.iter().filter(wanted).copied().collect();
         let leading_v6 = usable.first().is_some_and(IpAddr::is_ipv6);
-        usable.into_iter().partition(|address| address.is_ipv6() == leading_v6)
+        usable
+            .into_iter()
+            .partition(|address| address.is_ipv6() == leading_v6)
     };
     let mut mixed = Vec::with_capacity(first.len() + second.len());
     let (mut first, mut second) = (first.into_iter(), second.into_iter());
@@ -41,7 +43,9 @@ pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
 
 /// The first connection that comes about. Dropping the future drops all attempts.
 pub(super) async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
-    let mut waiting = addresses.iter().map(|address| SocketAddr::new(*address, port));
+    let mut waiting = addresses
+        .iter()
+        .map(|address| SocketAddr::new(*address, port));
     let mut attempts = FuturesUnordered::new();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     attempts.extend(waiting.next().map(TcpStream::connect));
@@ -77,9 +81,19 @@ mod tests {
 
     #[test]
     fn a28_families_take_turns_and_flags_choose() {
-        let all: Vec<IpAddr> = ["::1", "::2", "1.1.1.1", "2.2.2.2", "3.3.3.3"].map(|a| a.parse().unwrap()).to_vec();
-        let text = |family| ordered(&all, family).iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(text(Family::Any), ["::1", "1.1.1.1", "::2", "2.2.2.2", "3.3.3.3"]);
+        let all: Vec<IpAddr> = ["::1", "::2", "1.1.1.1", "2.2.2.2", "3.3.3.3"]
+            .map(|a| a.parse().unwrap())
+            .to_vec();
+        let text = |family| {
+            ordered(&all, family)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            text(Family::Any),
+            ["::1", "1.1.1.1", "::2", "2.2.2.2", "3.3.3.3"]
+        );
         assert_eq!(text(Family::V4), ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
         assert_eq!(text(Family::V6), ["::1", "::2"]);
     }

@@ -17,8 +17,8 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-pub use dns::Pin;
 use dns::Dns;
+pub use dns::Pin;
 pub use stream::Stream;
 
 use crate::error::{Error, Kind};
@@ -50,8 +50,15 @@ impl Target {
     /// Where a URL points. `None` for a URL without host or port.
     #[must_use]
     pub fn of(url: &Url) -> Option<Self> {
-        let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Some(Self { host, port: url.port_or_known_default()? })
+        let host = url
+            .host_str()?
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        Some(Self {
+            host,
+            port: url.port_or_known_default()?,
+        })
     }
 }
 
@@ -80,7 +87,11 @@ pub struct ConnectorConfig {
 impl Default for ConnectorConfig {
     fn default() -> Self {
         // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
-        Self { connect_timeout: Duration::from_secs(15), family: Family::default(), pins: Vec::new() }
+        Self {
+            connect_timeout: Duration::from_secs(15),
+            family: Family::default(),
+            pins: Vec::new(),
+        }
     }
 }
 
@@ -115,16 +126,25 @@ struct Shared {
 impl Connector {
     pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
         let dns = Dns::new(config.pins.clone());
-        Self { shared: Arc::new(Shared { config, dns, tls }) }
+        Self {
+            shared: Arc::new(Shared { config, dns, tls }),
+        }
     }
 
     /// A stream to a target, through a proxy if one is given. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors
     /// Every [`Kind`] of the connect phase; `url` is what the error speaks of.
-    pub async fn connect(&self, target: &Target, proxy: Option<&Proxy>, url: &Url) -> Result<Reached, Error> {
+    pub async fn connect(
+        &self,
+        target: &Target,
+        proxy: Option<&Proxy>,
+        url: &Url,
+    ) -> Result<Reached, Error> {
         self.in_time(target, url, async {
-            let Some(proxy) = proxy else { return self.tcp(target, url).await };
+            let Some(proxy) = proxy else {
+                return self.tcp(target, url).await;
+            };
             let mut reached = self.to_proxy(proxy, url).await?;
             let begun = Instant::now();
             reached.stream = match proxy.scheme {
@@ -134,8 +154,17 @@ impl Connector {
                 }
                 ProxyScheme::Socks5 => {
                     let (addresses, _) = self.resolve(target, url).await?;
-                    let address = addresses.first().map(|ip| Target { host: ip.to_string(), port: target.port });
-                    socks5::tunnel(reached.stream, address.as_ref().unwrap_or(target), proxy, url).await?
+                    let address = addresses.first().map(|ip| Target {
+                        host: ip.to_string(),
+                        port: target.port,
+                    });
+                    socks5::tunnel(
+                        reached.stream,
+                        address.as_ref().unwrap_or(target),
+                        proxy,
+                        url,
+                    )
+                    .await?
                 }
                 ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await?,
             };
@@ -150,7 +179,10 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = Target { host: proxy.host.clone(), port: proxy.port };
+        let target = Target {
+            host: proxy.host.clone(),
+            port: proxy.port,
+        };
         self.in_time(&target, url, self.to_proxy(proxy, url)).await
     }
 
@@ -159,16 +191,28 @@ impl Connector {
     /// # Errors
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
     pub async fn secure(&self, reached: Reached, host: &str, url: &Url) -> Result<Reached, Error> {
-        let target = Target { host: host.to_owned(), port: reached.peer.port() };
+        let target = Target {
+            host: host.to_owned(),
+            port: reached.peer.port(),
+        };
         self.in_time(&target, url, async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, host, url).await?;
-            Ok(Reached { stream, tls: begun.elapsed(), ..reached })
+            Ok(Reached {
+                stream,
+                tls: begun.elapsed(),
+                ..reached
+            })
         })
         .await
     }
 
-    async fn in_time<T>(&self, target: &Target, url: &Url, way: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    async fn in_time<T>(
+        &self,
+        target: &Target,
+        url: &Url,
+        way: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         match timeout(self.shared.config.connect_timeout, way).await {
             Ok(result) => result,
             Err(_) => Err(Error::new(Kind::ConnectTimeout(target.to_string()), url)),
@@ -176,15 +220,26 @@ impl Connector {
     }
 
     async fn to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = Target { host: proxy.host.clone(), port: proxy.port };
+        let target = Target {
+            host: proxy.host.clone(),
+            port: proxy.port,
+        };
         let mut reached = self.tcp(&target, url).await?;
         if proxy.scheme == ProxyScheme::Https {
-            reached.stream = self.shared.tls.connect(reached.stream, &proxy.host, url).await?;
+            reached.stream = self
+                .shared
+                .tls
+                .connect(reached.stream, &proxy.host, url)
+                .await?;
         }
         Ok(reached)
     }
 
-    async fn resolve(&self, target: &Target, url: &Url) -> Result<(Vec<std::net::IpAddr>, Duration), Error> {
+    async fn resolve(
+        &self,
+        target: &Target,
+        url: &Url,
+    ) -> Result<(Vec<std::net::IpAddr>, Duration), Error> {
         let begun = Instant::now();
         let found = self.shared.dns.lookup(target).await;
         let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
@@ -199,9 +254,18 @@ impl Connector {
         let (addresses, dns) = self.resolve(target, url).await?;
         let begun = Instant::now();
         let connected = eyeballs::connect(&addresses, target.port).await;
-        let stream = connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
-        let peer = stream.peer_addr().map_err(|e| Error::new(Kind::Closed, url).because(e))?;
+        let stream =
+            connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
+        let peer = stream
+            .peer_addr()
+            .map_err(|e| Error::new(Kind::Closed, url).because(e))?;
         let connect = begun.elapsed();
-        Ok(Reached { stream: Stream::Tcp(stream), peer, dns, connect, tls: Duration::ZERO })
+        Ok(Reached {
+            stream: Stream::Tcp(stream),
+            peer,
+            dns,
+            connect,
+            tls: Duration::ZERO,
+        })
     }
 }

@@ -15,7 +15,12 @@ const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
 /// Asks a proxy to connect to a target.
-pub(super) async fn tunnel(mut stream: Stream, target: &Target, proxy: &Proxy, url: &Url) -> Result<Stream, Error> {
+pub(super) async fn tunnel(
+    mut stream: Stream,
+    target: &Target,
+    proxy: &Proxy,
+    url: &Url,
+) -> Result<Stream, Error> {
     let done = handshake(&mut stream, target, proxy).await;
     match done {
         Ok(()) => Ok(stream),
@@ -45,7 +50,11 @@ impl From<io::Error> for Refusal {
 }
 
 async fn handshake(stream: &mut Stream, target: &Target, proxy: &Proxy) -> Result<(), Refusal> {
-    let methods: &[u8] = if proxy.login.is_some() { &[VERSION, 2, NO_AUTH, PASSWORD] } else { &[VERSION, 1, NO_AUTH] };
+    let methods: &[u8] = if proxy.login.is_some() {
+        &[VERSION, 2, NO_AUTH, PASSWORD]
+    } else {
+        &[VERSION, 1, NO_AUTH]
+    };
     stream.write_all(methods).await?;
     stream.flush().await?;
     let mut chosen = [0; 2];
@@ -111,7 +120,8 @@ async fn connect(stream: &mut Stream, target: &Target) -> Result<(), Refusal> {
 
 /// A length byte and that many bytes.
 fn push_short(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
-    let length = u8::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let length =
+        u8::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     message.push(length);
     message.extend(text);
     Ok(())

@@ -15,13 +15,17 @@ pub enum Stream {
     /// Plain TCP.
     Tcp(TcpStream),
     /// TLS over any stream, a proxy's tunnel among them.
-    Tls(Box<TlsStream<Stream>>),
+    Tls(Box<TlsStream<Self>>),
     /// A stream of which some bytes were read already, with a proxy's answer: they come first.
-    Rewound(Bytes, Box<Stream>),
+    Rewound(Bytes, Box<Self>),
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
@@ -59,7 +63,11 @@ macro_rules! carried {
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         carried!(self, stream => stream.poll_write(cx, bytes))
     }
 

@@ -27,7 +27,13 @@ pub(super) struct Level {
 
 impl Level {
     pub(super) fn new(connections: usize) -> Self {
-        Self { connections, begun: None, mark: None, rates: Vec::new(), first: None }
+        Self {
+            connections,
+            begun: None,
+            mark: None,
+            rates: Vec::new(),
+            first: None,
+        }
     }
 
     pub(super) fn connections(&self) -> usize {
@@ -38,7 +44,8 @@ impl Level {
     pub(super) fn take(&mut self, sample: Sample, settle: Duration) -> Option<f64> {
         let begun = *self.begun.get_or_insert(sample.now);
         let Some((then, bytes)) = self.mark else {
-            let settled = sample.flowing >= self.connections || sample.now.saturating_sub(begun) >= settle;
+            let settled =
+                sample.flowing >= self.connections || sample.now.saturating_sub(begun) >= settle;
             self.mark = settled.then_some((sample.now, sample.bytes));
             return None;
         };
@@ -53,6 +60,11 @@ impl Level {
         }
         self.rates.push(rate);
         Some(rate)
+    }
+
+    /// Whether all connections deliver, or were waited for long enough.
+    pub(super) fn is_settled(&self) -> bool {
+        self.mark.is_some()
     }
 
     /// Windows seen, as far as they are remembered.
@@ -76,7 +88,11 @@ impl Level {
         if self.rates.len() < 2 || mean <= 0.0 {
             return false;
         }
-        let squares = self.rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+        let squares = self
+            .rates
+            .iter()
+            .map(|rate| (rate - mean).powi(2))
+            .sum::<f64>();
         (squares / self.rates.len() as f64).sqrt() > SPIKY * mean
     }
 
@@ -87,10 +103,15 @@ impl Level {
         }
         let first = *self.first.get_or_insert_with(|| mean(&self.rates));
         let recent = &self.rates[self.rates.len() - windows..];
-        recent.iter().all(|rate| *rate > first * (1.0 + by)) || recent.iter().all(|rate| *rate < first * (1.0 - by))
+        recent.iter().all(|rate| *rate > first * (1.0 + by))
+            || recent.iter().all(|rate| *rate < first * (1.0 - by))
     }
 }
 
 fn mean(rates: &[f64]) -> f64 {
-    if rates.is_empty() { 0.0 } else { rates.iter().sum::<f64>() / rates.len() as f64 }
+    if rates.is_empty() {
+        0.0
+    } else {
+        rates.iter().sum::<f64>() / rates.len() as f64
+    }
 }

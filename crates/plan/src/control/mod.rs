@@ -35,11 +35,18 @@ const HOLD_WINDOW: Duration = Duration::from_secs(1);
 /// A step up while holding is kept if the rate rises by this.
 const PROBE_GAIN: f64 = 1.05;
 
+/// A probe that gains this share of what its connections would bring if nothing were shared leads back to a ramp.
+const PROBE_LEAP: f64 = 0.5;
+
+/// How soon to look again whether the connections of a level all deliver.
+const SETTLING: Duration = Duration::from_millis(10);
+
 /// Windows of a probe, and of the comparison before it.
 const PROBE_WINDOWS: usize = 2;
 
-/// Time between probes: the first, and the longest.
-const PROBE_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+/// Time between probes: the first, and the longest. One more connection for two seconds in ten costs next to nothing, and a
+/// link that has become wider without becoming faster for those who are there is noticed in no other way.
+const PROBE_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
 
 /// A change of the rate by this, for [`PATIENCE`] windows, is a change of the link.
 const SHIFT: f64 = 0.3;
@@ -159,7 +166,10 @@ impl ConnectionControl {
     /// A connection was refused while `open` others were up: no more than those.
     pub fn on_refused(&mut self, now: Duration, open: usize) {
         self.ceiling = open.clamp(1, self.ceiling);
-        self.lift = (now.saturating_add(self.lift.1), (self.lift.1 * 2).min(CEILING_STANDS.1));
+        self.lift = (
+            now.saturating_add(self.lift.1),
+            (self.lift.1 * 2).min(CEILING_STANDS.1),
+        );
         if self.target > self.ceiling {
             self.settle(self.ceiling, now);
         }
@@ -174,32 +184,51 @@ impl ConnectionControl {
     pub fn on_sample(&mut self, sample: Sample) -> usize {
         self.lift_ceiling(sample.now);
         self.latency = sample.latency;
-        let window = self.window();
-        self.next = sample.now.saturating_add(window);
+        self.next = sample.now.saturating_add(self.window());
         if self.options.fixed {
             self.target = self.ceiling;
             return self.target;
         }
         let settle = SETTLE.max(self.latency * 4);
-        let Some(rate) = self.level.take(sample, settle) else { return self.target };
+        let Some(rate) = self.level.take(sample, settle) else {
+            self.next = sample.now.saturating_add(self.pause());
+            return self.target;
+        };
         match self.phase {
             Phase::Ramp { .. } => self.ramp(rate, sample),
             Phase::Hold => self.hold(sample),
             Phase::Probe { base, rate: before } => self.judge_probe(base, before, sample.now),
         }
-        self.next = sample.now.saturating_add(self.window());
+        self.next = sample.now.saturating_add(self.pause());
         self.target
+    }
+
+    /// How long until the next sample: a window, or less while a new level's connections are still being made.
+    fn pause(&self) -> Duration {
+        if self.level.is_settled() {
+            self.window()
+        } else {
+            self.window().min(SETTLING)
+        }
     }
 
     /// How long to watch before the next sample.
     fn window(&self) -> Duration {
         let short = self.options.window.max(self.latency * 2).min(HOLD_WINDOW);
-        if matches!(self.phase, Phase::Ramp { .. }) { short } else { HOLD_WINDOW }
+        if matches!(self.phase, Phase::Ramp { .. }) {
+            short
+        } else {
+            HOLD_WINDOW
+        }
     }
 
     fn ramp(&mut self, rate: f64, sample: Sample) {
-        let Phase::Ramp { below } = &self.phase else { return };
-        let gained = below.as_ref().is_none_or(|below| self.level.mean() >= below.mean() * RAMP_GAIN);
+        let Phase::Ramp { below } = &self.phase else {
+            return;
+        };
+        let gained = below
+            .as_ref()
+            .is_none_or(|below| self.level.mean() >= below.mean() * RAMP_GAIN);
         let idle = rate <= 0.0;
         let unclear = self.level.is_spiky() || below.as_ref().is_some_and(Level::is_spiky);
         let patient = self.level.windows() < PATIENCE;
@@ -229,7 +258,6 @@ impl ConnectionControl {
         self.target = connections;
         self.level = Level::new(connections);
         self.probe.0 = now.saturating_add(self.probe.1);
-        self.next = now.saturating_add(HOLD_WINDOW);
     }
 
     fn hold(&mut self, sample: Sample) {
@@ -242,7 +270,10 @@ impl ConnectionControl {
         }
         let up = (self.target + (self.target / 4).max(1)).min(self.ceiling);
         if sample.now >= self.probe.0 && up > self.target && self.level.windows() >= PROBE_WINDOWS {
-            self.phase = Phase::Probe { base: self.target, rate: self.level.recent(PROBE_WINDOWS) };
+            self.phase = Phase::Probe {
+                base: self.target,
+                rate: self.level.recent(PROBE_WINDOWS),
+            };
             self.target = up;
             self.level = Level::new(up);
         }
@@ -254,7 +285,17 @@ impl ConnectionControl {
         }
         let paid = self.level.mean() >= before * PROBE_GAIN;
         // What paid may pay again soon; what did not is asked more and more seldom.
-        self.probe.1 = if paid { HOLD_WINDOW } else { (self.probe.1.max(PROBE_EVERY.0) * 2).min(PROBE_EVERY.1) };
+        self.probe.1 = if paid {
+            HOLD_WINDOW
+        } else {
+            (self.probe.1.max(PROBE_EVERY.0) * 2).min(PROBE_EVERY.1)
+        };
+        let leap = 1.0 + PROBE_LEAP * (self.target - base) as f64 / base as f64;
+        if self.level.mean() >= before * leap {
+            // Nothing is shared any more: doubling finds the limit sooner than steps do.
+            self.climb(now);
+            return;
+        }
         let keep = if paid { self.target } else { base };
         self.settle(keep, now);
     }

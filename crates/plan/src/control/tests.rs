@@ -1,1 +1,155 @@
+//! Plain properties of the control; what it achieves is simulated in `tests/it`.
+
 use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Samples every window with a rate that depends on the number of connections, for so long.
+fn drive(
+    control: &mut ConnectionControl,
+    from: Duration,
+    to: Duration,
+    rate: impl Fn(usize) -> u64,
+) {
+    let (mut now, mut bytes) = (from, 0);
+    while now < to {
+        let next = control.next_sample().max(now + Duration::from_millis(1));
+        bytes += rate(control.target()) * u64::try_from((next - now).as_millis()).unwrap() / 1000;
+        now = next;
+        let flowing = control.target();
+        control.on_sample(Sample {
+            now,
+            bytes,
+            flowing,
+            remaining: u64::MAX,
+            latency: Duration::ZERO,
+        });
+    }
+}
+
+#[test]
+fn a_rate_that_rises_with_every_connection_ends_at_the_limit_within_a_third_of_a_second() {
+    let mut control = ConnectionControl::new(ControlOptions::default());
+    drive(
+        &mut control,
+        Duration::ZERO,
+        Duration::from_millis(500),
+        |n| n as u64 * 4 * MIB,
+    );
+    assert_eq!(control.target(), 16);
+}
+
+#[test]
+fn a_rate_that_one_connection_reaches_stays_with_one() {
+    let mut control = ConnectionControl::new(ControlOptions::default());
+    drive(&mut control, Duration::ZERO, Duration::from_secs(3), |_| {
+        50 * MIB
+    });
+    assert_eq!(control.settled(), 1);
+}
+
+#[test]
+fn a_hold_notices_that_the_link_has_changed() {
+    let mut control = ConnectionControl::new(ControlOptions::default());
+    drive(
+        &mut control,
+        Duration::ZERO,
+        Duration::from_secs(10),
+        |_| 10 * MIB,
+    );
+    assert_eq!(control.settled(), 1);
+    drive(
+        &mut control,
+        Duration::from_secs(10),
+        Duration::from_secs(40),
+        |n| n as u64 * 20 * MIB,
+    );
+    assert_eq!(control.target(), 16);
+}
+
+#[test]
+fn a_fixed_number_is_obeyed_until_it_is_refused() {
+    let mut control = ConnectionControl::new(ControlOptions {
+        max: 7,
+        fixed: true,
+        ..ControlOptions::default()
+    });
+    assert_eq!(control.target(), 7);
+    drive(&mut control, Duration::ZERO, Duration::from_secs(5), |_| {
+        MIB
+    });
+    assert_eq!(control.target(), 7);
+    control.on_refused(Duration::from_secs(5), 4);
+    assert_eq!(control.target(), 4);
+    drive(
+        &mut control,
+        Duration::from_secs(5),
+        Duration::from_secs(6),
+        |_| MIB,
+    );
+    assert_eq!(control.target(), 4);
+}
+
+#[test]
+fn a17_an_overloaded_origin_gets_half() {
+    let mut control = ConnectionControl::new(ControlOptions {
+        max: 8,
+        fixed: true,
+        ..ControlOptions::default()
+    });
+    control.on_busy(Duration::ZERO, 8);
+    assert_eq!(control.target(), 4);
+    control.on_busy(Duration::ZERO, 0);
+    assert_eq!(control.target(), 1);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Sample {
+        after: u64,
+        bytes: u64,
+        flowing: usize,
+    },
+    Refused(usize),
+    Busy(usize),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u64..3_000, 0u64..1 << 40, 0usize..40).prop_map(|(after, bytes, flowing)| Step::Sample { after, bytes, flowing }),
+        1 => (0usize..40).prop_map(Step::Refused),
+        1 => (0usize..40).prop_map(Step::Busy),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_target_stays_within_its_limits_whatever_happens(
+        max in 0usize..40, fixed: bool, steps in prop::collection::vec(any_step(), 0..80),
+    ) {
+        let mut control = ConnectionControl::new(ControlOptions { max, fixed, ..ControlOptions::default() });
+        let (mut now, mut total) = (Duration::ZERO, 0u64);
+        for step in steps {
+            let before = control.target();
+            match step {
+                Step::Sample { after, bytes, flowing } => {
+                    now += Duration::from_millis(after);
+                    total += bytes;
+                    control.on_sample(Sample { now, bytes: total, flowing, remaining: 1, latency: Duration::from_millis(after) });
+                }
+                Step::Refused(open) => {
+                    control.on_refused(now, open);
+                    prop_assert!(control.target() <= open.max(1) && control.target() <= before);
+                }
+                Step::Busy(open) => {
+                    control.on_busy(now, open);
+                    prop_assert!(control.target() <= before);
+                }
+            }
+            prop_assert!((1..=max.max(1)).contains(&control.target()));
+            prop_assert!((1..=max.max(1)).contains(&control.settled()));
+            prop_assert!(control.next_sample() > now || now.is_zero());
+        }
+    }
+}

@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::ranges::RangeSet;
-pub use sizes::SegmentOptions;
 use sizes::Pace;
+pub use sizes::SegmentOptions;
 pub use takeover::TakeOver;
 
 /// A claim's number, never used twice in a plan.
@@ -82,13 +82,28 @@ impl SegmentPlan {
         let mut done = done.clone();
         done.remove(length..u64::MAX);
         let unclaimed = done.gaps(0..length).collect();
-        Self { length, options, done, unclaimed, held: Vec::new(), next: 0, pace: Pace::default() }
+        Self {
+            length,
+            options,
+            done,
+            unclaimed,
+            held: Vec::new(),
+            next: 0,
+            pace: Pace::default(),
+        }
     }
 
     /// What a job's first request asks for, before anything is known but what an earlier run left.
     #[must_use]
-    pub fn first_range(options: &SegmentOptions, done: &RangeSet, length: Option<u64>) -> Range<u64> {
-        let gap = done.gaps(0..length.unwrap_or(u64::MAX)).next().unwrap_or(0..u64::MAX);
+    pub fn first_range(
+        options: &SegmentOptions,
+        done: &RangeSet,
+        length: Option<u64>,
+    ) -> Range<u64> {
+        let gap = done
+            .gaps(0..length.unwrap_or(u64::MAX))
+            .next()
+            .unwrap_or(0..u64::MAX);
         let size = options.fixed.unwrap_or(options.first).max(1);
         gap.start..gap.start.saturating_add(size).min(gap.end)
     }
@@ -108,12 +123,22 @@ impl SegmentPlan {
             return Some(self.hold(gap.start..gap.start + size, None, now));
         }
         let over = takeover::best(&self.held, &self.pace, now)?;
-        let victim = self.held.iter_mut().find(|holding| holding.id == over.victim)?;
+        let victim = self
+            .held
+            .iter_mut()
+            .find(|holding| holding.id == over.victim)?;
         let range = over.from..victim.end;
         victim.end = over.from;
         let voided = victim.reserved == victim.end;
         self.unclaimed.insert(range.clone());
-        Some(self.hold(range, Some(TakeOver { victim: over.victim, voided }), now))
+        Some(self.hold(
+            range,
+            Some(TakeOver {
+                victim: over.victim,
+                voided,
+            }),
+            now,
+        ))
     }
 
     /// Whether [`SegmentPlan::claim`] would give something.
@@ -134,7 +159,9 @@ impl SegmentPlan {
     /// `wanted` bytes are at hand for a claim: how many of them may be written? What is not granted belongs to another
     /// worker by now, or lies beyond the claim.
     pub fn reserve(&mut self, id: ClaimId, wanted: u64, now: Duration) -> u64 {
-        let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) else { return 0 };
+        let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) else {
+            return 0;
+        };
         holding.last = now;
         let granted = wanted.min(holding.end - holding.reserved);
         holding.reserved += granted;
@@ -153,14 +180,24 @@ impl SegmentPlan {
     /// Where a claim ends now; 0 for one that was released.
     #[must_use]
     pub fn end(&self, id: ClaimId) -> u64 {
-        self.held.iter().find(|holding| holding.id == id).map_or(0, |holding| holding.end)
+        self.held
+            .iter()
+            .find(|holding| holding.id == id)
+            .map_or(0, |holding| holding.end)
     }
 
     /// A worker is through with a claim, for whatever reason: what it did not write is anybody's again.
     pub fn release(&mut self, id: ClaimId) {
-        let Some(at) = self.held.iter().position(|holding| holding.id == id) else { return };
+        let Some(at) = self.held.iter().position(|holding| holding.id == id) else {
+            return;
+        };
         let holding = self.held.swap_remove(at);
-        self.pace.ended(holding.written - holding.start, holding.answered.map(|then| holding.last.saturating_sub(then)));
+        self.pace.ended(
+            holding.written - holding.start,
+            holding
+                .answered
+                .map(|then| holding.last.saturating_sub(then)),
+        );
         self.unclaimed.insert(holding.written..holding.end);
     }
 
@@ -202,7 +239,10 @@ impl SegmentPlan {
 
     fn size_of_next(&self, gap: u64) -> u64 {
         let workers = self.held.len() as u64 + 1;
-        self.options.size(&self.pace, self.unclaimed.total(), workers).clamp(1, gap).max(self.options.crumb(gap))
+        self.options
+            .size(&self.pace, self.unclaimed.total(), workers)
+            .clamp(1, gap)
+            .max(self.options.crumb(gap))
     }
 
     fn hold(&mut self, range: Range<u64>, taken_from: Option<TakeOver>, now: Duration) -> Claim {
@@ -210,7 +250,20 @@ impl SegmentPlan {
         let id = ClaimId(self.next);
         self.next += 1;
         let Range { start, end } = range;
-        self.held.push(Holding { id, start, written: start, reserved: start, end, since: now, answered: None, last: now });
-        Claim { id, range, taken_from }
+        self.held.push(Holding {
+            id,
+            start,
+            written: start,
+            reserved: start,
+            end,
+            since: now,
+            answered: None,
+            last: now,
+        });
+        Claim {
+            id,
+            range,
+            taken_from,
+        }
     }
 }

@@ -48,12 +48,19 @@ impl SegmentOptions {
         let half_share = unclaimed / (2 * self.connections.max(1) as u64);
         let worth_asking = pace.worth_asking().max(self.min).min(self.max);
         let even_share = unclaimed.div_ceil(workers).max(self.min);
-        half_share.max(worth_asking).min(even_share).min(self.max.max(self.min))
+        half_share
+            .max(worth_asking)
+            .min(even_share)
+            .min(self.max.max(self.min))
     }
 
     /// How much of a gap must be claimed so that no crumb is left: all of it, if it is hardly more than the least.
     pub(super) fn crumb(&self, gap: u64) -> u64 {
-        if self.fixed.is_none() && gap < self.min.saturating_mul(2) { gap } else { 0 }
+        if self.fixed.is_none() && gap < self.min.saturating_mul(2) {
+            gap
+        } else {
+            0
+        }
     }
 }
 
@@ -91,7 +98,11 @@ impl Pace {
     }
 
     /// Below this size, in bytes, the latency of a request weighs too much.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is meant")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float casts saturate, which is meant"
+    )]
     fn worth_asking(&self) -> u64 {
         (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
     }

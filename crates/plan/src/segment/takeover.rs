@@ -52,7 +52,11 @@ fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let silence = now.saturating_sub(holding.last).as_secs_f64();
     if silence > SILENT + SILENT_LATENCIES * pace.latency() {
         // How long it would stay silent nobody knows: such a cut is always the best.
-        return Some(Cut { victim: holding.id, from: holding.reserved, gain: f64::MAX });
+        return Some(Cut {
+            victim: holding.id,
+            from: holding.reserved,
+            gain: f64::MAX,
+        });
     }
     let answered = holding.answered?;
     let seconds = now.saturating_sub(answered).as_secs_f64();
@@ -66,10 +70,18 @@ fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let piece = left as f64 - kept;
     let gain = left as f64 / slow - (kept / slow).max(pace.latency() + piece / fast);
     let from = holding.end - floor(piece).min(left);
-    (holding.end - from >= LEAST && gain > pace.latency() + MARGIN).then_some(Cut { victim: holding.id, from, gain })
+    (holding.end - from >= LEAST && gain > pace.latency() + MARGIN).then_some(Cut {
+        victim: holding.id,
+        from,
+        gain,
+    })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate, which is meant")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float casts saturate, which is meant"
+)]
 fn floor(bytes: f64) -> u64 {
     bytes as u64
 }

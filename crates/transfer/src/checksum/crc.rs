@@ -29,11 +29,19 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
 
 /// The CRC-32C of two runs one after the other, from theirs and the second one's length in bytes.
 pub(crate) fn combine(first: u32, second: u32, second_length: u64) -> u32 {
-    narrow(checksum_combine(CrcAlgorithm::Crc32Iscsi, first.into(), second.into(), second_length))
+    narrow(checksum_combine(
+        CrcAlgorithm::Crc32Iscsi,
+        first.into(),
+        second.into(),
+        second_length,
+    ))
 }
 
 /// The crate speaks of every CRC as 64 bits; this one has 32.
-#[expect(clippy::cast_possible_truncation, reason = "a 32-bit CRC in a 64-bit word")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a 32-bit CRC in a 64-bit word"
+)]
 fn narrow(crc: u64) -> u32 {
     crc as u32
 }

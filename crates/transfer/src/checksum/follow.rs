@@ -50,7 +50,12 @@ impl Follower {
         let mut thread = JoinSet::new();
         let handle = Handle::current();
         thread.spawn_blocking(move || run(&*storage, hashers, changes, &handle));
-        Self { thread, front, storage: kept, algorithms }
+        Self {
+            thread,
+            front,
+            storage: kept,
+            algorithms,
+        }
     }
 
     /// Says how far the file is whole now. Cheap; called a few times a second.
@@ -64,7 +69,11 @@ impl Follower {
 
     /// Begins again: the file's beginning is written anew.
     pub(crate) fn restart(self) -> Self {
-        let Self { storage, algorithms, .. } = self;
+        let Self {
+            storage,
+            algorithms,
+            ..
+        } = self;
         let hashers = Hashers::new(algorithms.iter().copied());
         Self::start(storage, hashers)
     }
@@ -74,7 +83,10 @@ impl Follower {
     /// # Errors
     /// What reading the file back said.
     pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<Digested>> {
-        self.front.send_replace(Front { whole: length, complete: true });
+        self.front.send_replace(Front {
+            whole: length,
+            complete: true,
+        });
         match self.thread.join_next().await {
             Some(Ok(result)) => result,
             // The thread is never aborted before this; a panic in it is a bug and stays one.

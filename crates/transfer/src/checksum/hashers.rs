@@ -66,7 +66,9 @@ pub(crate) struct Hashers(Vec<(Algorithm, Hasher)>);
 
 impl std::fmt::Debug for Hashers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(algorithm, _)| algorithm)).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|(algorithm, _)| algorithm))
+            .finish()
     }
 }
 
@@ -101,7 +103,10 @@ impl Hashers {
 
     /// The digests of all bytes taken.
     pub(crate) fn finish(self) -> Vec<Digested> {
-        let finish = |(algorithm, hasher): (Algorithm, Hasher)| Digested { algorithm, digest: hasher.finish() };
+        let finish = |(algorithm, hasher): (Algorithm, Hasher)| Digested {
+            algorithm,
+            digest: hasher.finish(),
+        };
         self.0.into_iter().map(finish).collect()
     }
 }
@@ -109,11 +114,13 @@ impl Hashers {
 /// Bytes as lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -126,7 +133,16 @@ mod tests {
         let mut hashers = Hashers::new([Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Sha256]);
         hashers.update(b"a");
         hashers.update(b"bc");
-        let found: Vec<String> = hashers.finish().iter().map(|d| hex(&d.digest)[..8].to_owned()).collect();
-        assert_eq!(found, ["ba7816bf", "ddaf35a1", "a9993e36", "90015098", "6437b3ac", "364b3fb7"]);
+        let found: Vec<String> = hashers
+            .finish()
+            .iter()
+            .map(|d| hex(&d.digest)[..8].to_owned())
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "ba7816bf", "ddaf35a1", "a9993e36", "90015098", "6437b3ac", "364b3fb7"
+            ]
+        );
     }
 }

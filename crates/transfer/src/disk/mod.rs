@@ -13,7 +13,7 @@ mod target;
 
 pub use offload::blocking;
 pub use part::PartFile;
-pub use storage::Storage;
 pub(crate) use stamp::{Remembered, remembered, stamp};
+pub use storage::Storage;
 pub(crate) use stream::{StreamSink, is_stream};
 pub use target::Target;

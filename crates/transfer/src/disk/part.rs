@@ -32,7 +32,11 @@ impl PartFile {
             // what we hold has no name any more, and we begin again.
             if same_file(&file, path)? {
                 let found = file.metadata()?.len() > 0;
-                return Ok(Self { file, path: path.to_owned(), found });
+                return Ok(Self {
+                    file,
+                    path: path.to_owned(),
+                    found,
+                });
             }
         }
     }
@@ -82,7 +86,7 @@ impl Storage for PartFile {
         self.file.set_len(length)
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
 }

@@ -24,14 +24,22 @@ pub(crate) struct Remembered {
 
 /// Marks a finished file. A file system that cannot hold the marks costs `--update` a download, nothing else: no error.
 pub(crate) fn stamp(file: &File, version: &Version) {
-    let modified = version.last_modified.as_deref().and_then(|date| httpdate::parse_http_date(date).ok());
+    let modified = version
+        .last_modified
+        .as_deref()
+        .and_then(|date| httpdate::parse_http_date(date).ok());
     if let Some(modified) = modified {
         let _ = file.set_times(FileTimes::new().set_modified(modified));
     }
     #[cfg(unix)]
     if let (Some(etag), Some(state)) = (&version.etag, state(file)) {
         let value = format!("{state} {etag}");
-        let _ = rustix::fs::fsetxattr(file, ATTRIBUTE, value.as_bytes(), rustix::fs::XattrFlags::empty());
+        let _ = rustix::fs::fsetxattr(
+            file,
+            ATTRIBUTE,
+            value.as_bytes(),
+            rustix::fs::XattrFlags::empty(),
+        );
     }
 }
 
@@ -39,7 +47,10 @@ pub(crate) fn stamp(file: &File, version: &Version) {
 pub(crate) fn remembered(path: &Path) -> Option<Remembered> {
     let file = File::open(path).ok()?;
     let modified = file.metadata().ok()?.modified().ok()?;
-    Some(Remembered { etag: etag(&file), modified })
+    Some(Remembered {
+        etag: etag(&file),
+        modified,
+    })
 }
 
 #[cfg(unix)]
@@ -60,7 +71,11 @@ fn etag(_file: &File) -> Option<String> {
 #[cfg(unix)]
 fn state(file: &File) -> Option<String> {
     let metadata = file.metadata().ok()?;
-    let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let since = metadata
+        .modified()
+        .ok()?
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO);
     Some(format!("{}:{}", metadata.len(), since.as_nanos()))
 }
 
@@ -85,7 +100,10 @@ mod tests {
         file.write_all(b"abc").unwrap();
         stamp(&file, &version("\"v1\""));
         let found = remembered(&path).unwrap();
-        assert_eq!(found.modified, UNIX_EPOCH + Duration::from_secs(784_111_777));
+        assert_eq!(
+            found.modified,
+            UNIX_EPOCH + Duration::from_secs(784_111_777)
+        );
         // Attributes are the file system's gift; where there are none, none is remembered.
         assert!(found.etag.is_none() || found.etag.as_deref() == Some("\"v1\""));
         file.write_all(b"d").unwrap();

@@ -37,5 +37,5 @@ pub trait Storage: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// What the system says.
-    fn len(&self) -> io::Result<u64>;
+    fn length(&self) -> io::Result<u64>;
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-
 use super::blocking;
 
 /// An output written front to back.

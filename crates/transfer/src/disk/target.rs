@@ -89,7 +89,10 @@ impl Target {
 
     /// `NAME` with an ending; where that is too long for a name, a digest of `NAME` stands for it.
     fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = self.path.file_name().map_or_else(OsString::new, OsString::from);
+        let mut name = self
+            .path
+            .file_name()
+            .map_or_else(OsString::new, OsString::from);
         if name.len() + ending.len() > NAME_MAX {
             let digest = blake3::hash(name.as_encoded_bytes()).to_hex();
             name = OsString::from(&digest[..32]);
@@ -134,7 +137,10 @@ mod tests {
     fn names_lie_beside_the_final_one() {
         let target = Target::new("some/dir/file.iso".into());
         assert_eq!(target.part(), Path::new("some/dir/file.iso.haul-part"));
-        assert_eq!(target.journal(), Path::new("some/dir/file.iso.haul-journal"));
+        assert_eq!(
+            target.journal(),
+            Path::new("some/dir/file.iso.haul-journal")
+        );
         assert_eq!(target.directory(), Path::new("some/dir"));
         assert_eq!(Target::new("bare".into()).directory(), Path::new("."));
     }
@@ -145,7 +151,10 @@ mod tests {
         for path in [target.part(), target.journal(), target.aside()] {
             assert!(path.file_name().unwrap().len() <= NAME_MAX);
         }
-        assert_ne!(target.part(), Target::new(PathBuf::from("d").join("m".repeat(255))).part());
+        assert_ne!(
+            target.part(),
+            Target::new(PathBuf::from("d").join("m".repeat(255))).part()
+        );
     }
 
     #[test]
@@ -168,7 +177,10 @@ mod tests {
         let (from, to) = (dir.path().join("a"), dir.path().join("b"));
         std::fs::write(&from, "new").unwrap();
         std::fs::write(&to, "theirs").unwrap();
-        assert_eq!(link_new(&from, &to).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            link_new(&from, &to).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         std::fs::remove_file(&to).unwrap();
         link_new(&from, &to).unwrap();
         assert!(!from.exists() && std::fs::read(&to).unwrap() == b"new");

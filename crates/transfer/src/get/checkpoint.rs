@@ -35,8 +35,19 @@ pub(super) struct Checkpointer {
 
 impl Checkpointer {
     /// A keeper that makes its journal with the first checkpoint: a job shorter than that leaves no trace.
-    pub(super) fn new(storage: Arc<dyn Storage>, plan: Option<(PathBuf, Header)>, interval: Duration) -> Self {
-        Self { storage, journal: None, plan, running: JoinSet::new(), interval, last: Instant::now() }
+    pub(super) fn new(
+        storage: Arc<dyn Storage>,
+        plan: Option<(PathBuf, Header)>,
+        interval: Duration,
+    ) -> Self {
+        Self {
+            storage,
+            journal: None,
+            plan,
+            running: JoinSet::new(),
+            interval,
+            last: Instant::now(),
+        }
     }
 
     /// Goes on with the journal of an earlier run.
@@ -53,8 +64,13 @@ impl Checkpointer {
     /// Begins a checkpoint over these pieces on its own thread.
     pub(super) fn begin(&mut self, pieces: Vec<Span>) {
         self.last = Instant::now();
-        let (storage, journal, plan) = (Arc::clone(&self.storage), self.journal.take(), self.plan.clone());
-        self.running.spawn_blocking(move || checkpoint(&*storage, journal, plan, pieces));
+        let (storage, journal, plan) = (
+            Arc::clone(&self.storage),
+            self.journal.take(),
+            self.plan.clone(),
+        );
+        self.running
+            .spawn_blocking(move || checkpoint(&*storage, journal, plan, pieces));
     }
 
     /// Waits for the checkpoint that runs; never returns when none does. Cancel safe.
@@ -96,7 +112,9 @@ fn checkpoint(
     pieces: Vec<Span>,
 ) -> io::Result<Option<Journal>> {
     storage.sync()?;
-    let Some((path, header)) = plan else { return Ok(None) };
+    let Some((path, header)) = plan else {
+        return Ok(None);
+    };
     let mut journal = match journal {
         Some(journal) => journal,
         None => Journal::create(&path, &header)?,

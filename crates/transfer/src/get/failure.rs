@@ -49,14 +49,31 @@ pub(super) enum Failure {
 impl Failure {
     /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
     pub(super) fn from_verdict(verdict: Verdict, status: StatusCode) -> Self {
-        let unusable = |trouble, why: &str| Self::Unusable { trouble, why: why.to_owned() };
+        let unusable = |trouble, why: &str| Self::Unusable {
+            trouble,
+            why: why.to_owned(),
+        };
         match verdict {
             Verdict::Changed { .. } => Self::Changed,
             Verdict::DropIfRange => unusable(Trouble::IfRangeMisread, "If-Range is misread"),
-            Verdict::RangeIgnored => unusable(Trouble::RangeIgnored, "a request for a part was answered with everything"),
-            Verdict::PastEnd { .. } => unusable(Trouble::PastEnd, "a range inside the file is said to be past its end"),
-            Verdict::Busy { retry_after, .. } => Self::Status { status, trouble: Trouble::Busy { retry_after } },
-            Verdict::Denied { .. } => Self::Status { status, trouble: Trouble::Denied { status: status.as_u16() } },
+            Verdict::RangeIgnored => unusable(
+                Trouble::RangeIgnored,
+                "a request for a part was answered with everything",
+            ),
+            Verdict::PastEnd { .. } => unusable(
+                Trouble::PastEnd,
+                "a range inside the file is said to be past its end",
+            ),
+            Verdict::Busy { retry_after, .. } => Self::Status {
+                status,
+                trouble: Trouble::Busy { retry_after },
+            },
+            Verdict::Denied { .. } => Self::Status {
+                status,
+                trouble: Trouble::Denied {
+                    status: status.as_u16(),
+                },
+            },
             Verdict::Unauthorized { realm, .. } => Self::Unauthorized { status, realm },
             Verdict::Refuse { why } => Self::refused(&why),
             // What is left would bring bytes, but not to a request like this one.
@@ -65,15 +82,19 @@ impl Failure {
     }
 
     fn refused(why: &Refusal) -> Self {
-        Self::Unusable { trouble: Trouble::Refused, why: why.to_string() }
+        Self::Unusable {
+            trouble: Trouble::Refused,
+            why: why.to_string(),
+        }
     }
 
     /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         Some(match self {
-            Self::Transport { error, answered } => {
-                Trouble::Transport { transient: error.is_transient(), answered: *answered }
-            }
+            Self::Transport { error, answered } => Trouble::Transport {
+                transient: error.is_transient(),
+                answered: *answered,
+            },
             Self::Status { trouble, .. } | Self::Unusable { trouble, .. } => *trouble,
             Self::Unauthorized { .. } => Trouble::Unauthorized,
             Self::Changed => Trouble::Changed,
@@ -82,15 +103,28 @@ impl Failure {
     }
 
     /// The error that the job ends with, if it ends with this.
-    pub(super) fn into_error(self, url: &Url, range: Option<Range<u64>>, path: &std::path::Path) -> GetError {
+    pub(super) fn into_error(
+        self,
+        url: &Url,
+        range: Option<Range<u64>>,
+        path: &std::path::Path,
+    ) -> GetError {
         let url = Box::new(haul_net::without_credentials(url));
         match self {
-            Self::Transport { error, .. } => GetError::Transport { url, range, source: error },
+            Self::Transport { error, .. } => GetError::Transport {
+                url,
+                range,
+                source: error,
+            },
             Self::Status { status, .. } => GetError::Status { url, status },
             Self::Unauthorized { status, realm } => GetError::Unauthorized { url, status, realm },
             Self::Unusable { why, .. } => GetError::Refused { url, why },
             Self::Changed => GetError::Changed { url },
-            Self::Local(source) => GetError::Local { action: "write", path: path.to_owned(), source },
+            Self::Local(source) => GetError::Local {
+                action: "write",
+                path: path.to_owned(),
+                source,
+            },
         }
     }
 }
@@ -99,7 +133,9 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Transport { error, .. } => write!(f, "{error}"),
-            Self::Status { status, .. } | Self::Unauthorized { status, .. } => write!(f, "answered {status}"),
+            Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
+                write!(f, "answered {status}")
+            }
             Self::Unusable { why, .. } => f.write_str(why),
             Self::Changed => f.write_str("the resource changed"),
             Self::Local(error) => write!(f, "{error}"),

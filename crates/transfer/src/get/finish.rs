@@ -31,10 +31,18 @@ impl Wanted {
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.
     pub(super) fn check(&self, url: &Url, found: &[Digested]) -> Result<(), GetError> {
-        let given = self.given.iter().filter_map(|c| Some((c.algorithm, c.digest.as_ref()?, "given")));
-        let announced = self.announced.iter().map(|e| (e.algorithm, &e.digest, e.field));
+        let given = self
+            .given
+            .iter()
+            .filter_map(|c| Some((c.algorithm, c.digest.as_ref()?, "given")));
+        let announced = self
+            .announced
+            .iter()
+            .map(|e| (e.algorithm, &e.digest, e.field));
         for (algorithm, expected, origin) in given.chain(announced) {
-            let Some(digested) = found.iter().find(|d| d.algorithm == algorithm) else { continue };
+            let Some(digested) = found.iter().find(|d| d.algorithm == algorithm) else {
+                continue;
+            };
             if &digested.digest != expected {
                 return Err(GetError::Checksum {
                     url: Box::new(haul_net::without_credentials(url)),
@@ -64,19 +72,31 @@ impl Wanted {
 /// # Errors
 /// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: the partial file then stays, so that
 /// the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
-pub(super) fn publish(partial: &Partial, version: &Version, replace: bool) -> Result<PathBuf, GetError> {
+pub(super) fn publish(
+    partial: &Partial,
+    version: &Version,
+    replace: bool,
+) -> Result<PathBuf, GetError> {
     let target = &partial.target;
     let path = target.path().to_owned();
     let local = |action| {
         let path = path.clone();
-        move |source| GetError::Local { action, path, source }
+        move |source| GetError::Local {
+            action,
+            path,
+            source,
+        }
     };
     blocking(|| {
         stamp(partial.file.file(), version);
         partial.file.sync().map_err(local("sync"))?;
         target.publish(replace).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
-            _ => GetError::Local { action: "rename to", path: path.clone(), source: e },
+            _ => GetError::Local {
+                action: "rename to",
+                path: path.clone(),
+                source: e,
+            },
         })?;
         // The journal speaks of a file that is no longer there: a later run would discard it.
         let _ = remove(&target.journal());
@@ -95,9 +115,23 @@ pub(super) fn set_aside(partial: &Partial, error: GetError) -> GetError {
     });
     match (error, moved) {
         (
-            GetError::Checksum { url, algorithm, expected, found, origin, .. },
+            GetError::Checksum {
+                url,
+                algorithm,
+                expected,
+                found,
+                origin,
+                ..
+            },
             Ok(()),
-        ) => GetError::Checksum { url, algorithm, expected, found, origin, aside: Some(aside) },
+        ) => GetError::Checksum {
+            url,
+            algorithm,
+            expected,
+            found,
+            origin,
+            aside: Some(aside),
+        },
         (error, _) => error,
     }
 }

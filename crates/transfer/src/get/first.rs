@@ -81,7 +81,8 @@ impl Run<'_> {
                 },
             };
             let resumable = question.pinned.is_some();
-            self.heal(failure, question.range.clone(), resumable).await?;
+            self.heal(failure, question.range.clone(), resumable)
+                .await?;
         }
     }
 
@@ -93,15 +94,41 @@ impl Run<'_> {
             if_range_sent: headers.contains_key(IF_RANGE),
             conditional: question.have.is_some(),
         };
-        let fetch = Fetch { url: &self.url, given: &self.job.url, range: question.range.clone(), headers };
-        let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
+        let fetch = Fetch {
+            url: &self.url,
+            given: &self.job.url,
+            range: question.range.clone(),
+            headers,
+        };
+        let transport = |error| Failure::Transport {
+            error: Box::new(error),
+            answered: false,
+        };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         let brings = match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
-            Verdict::Part { range, total, version } => Brings::Part { range, total, version },
-            Verdict::Whole { length, version, encoding } => Brings::Whole { length, version, encoding },
+            Verdict::Part {
+                range,
+                total,
+                version,
+            } => Brings::Part {
+                range,
+                total,
+                version,
+            },
+            Verdict::Whole {
+                length,
+                version,
+                encoding,
+            } => Brings::Whole {
+                length,
+                version,
+                encoding,
+            },
             Verdict::Empty { version } => Brings::Empty(version),
             Verdict::NotModified => Brings::NotModified,
-            Verdict::Changed { .. } | Verdict::PastEnd { .. } if question.pinned.is_some() => Brings::OtherVersion,
+            Verdict::Changed { .. } | Verdict::PastEnd { .. } if question.pinned.is_some() => {
+                Brings::OtherVersion
+            }
             verdict => {
                 let failure = Failure::from_verdict(verdict, answer.status);
                 answer.discard().await;
@@ -114,7 +141,9 @@ impl Run<'_> {
     /// The conditional header fields of the first request.
     fn conditions(&self, question: &Question<'_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let if_range = question.pinned.filter(|_| self.if_range && question.range.is_some());
+        let if_range = question
+            .pinned
+            .filter(|_| self.if_range && question.range.is_some());
         if let Some(value) = if_range.and_then(Version::if_range) {
             headers.insert(IF_RANGE, value);
         }
@@ -137,12 +166,20 @@ impl Run<'_> {
         resumable: bool,
     ) -> Result<Healed, GetError> {
         let redirected = self.url != self.job.url;
-        let standing = Standing { flowing: 0, redirected, jitter: rand::random() };
-        let action = failure.trouble().map_or(Action::GiveUp, |t| self.course.on_trouble(t, standing));
+        let standing = Standing {
+            flowing: 0,
+            redirected,
+            jitter: rand::random(),
+        };
+        let action = failure
+            .trouble()
+            .map_or(Action::GiveUp, |t| self.course.on_trouble(t, standing));
         tracing::debug!(?action, "{failure}");
         match action {
             Action::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
-            Action::Retry(wait) | Action::Fewer(wait) => self.wait(wait, &failure, resumable).await?,
+            Action::Retry(wait) | Action::Fewer(wait) => {
+                self.wait(wait, &failure, resumable).await?
+            }
             Action::ResolveAgain(wait) => {
                 self.url = self.job.url.clone();
                 self.wait(wait, &failure, resumable).await?;

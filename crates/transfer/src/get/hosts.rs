@@ -42,7 +42,10 @@ pub(super) struct Hosts {
 impl Hosts {
     /// At most `limit` connections to each host.
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit, known: Mutex::default() }
+        Self {
+            limit,
+            known: Mutex::default(),
+        }
     }
 
     /// The host of a URL.
@@ -53,7 +56,9 @@ impl Hosts {
             return Arc::clone(host);
         }
         known.retain(|_, host| Arc::strong_count(host) > 1);
-        let host = Arc::new(Host { permits: Arc::new(Semaphore::new(self.limit)) });
+        let host = Arc::new(Host {
+            permits: Arc::new(Semaphore::new(self.limit)),
+        });
         known.insert(key, Arc::clone(&host));
         host
     }
@@ -68,7 +73,10 @@ mod tests {
         let hosts = Hosts::new(2);
         let a = hosts.of(&Url::parse("http://a.test/1").unwrap());
         let again = hosts.of(&Url::parse("http://a.test:80/2").unwrap());
-        let held: Vec<_> = [a.try_permit(), again.try_permit()].into_iter().flatten().collect();
+        let held: Vec<_> = [a.try_permit(), again.try_permit()]
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(held.len(), 2);
         assert!(a.try_permit().is_none());
         drop((held, a, again));

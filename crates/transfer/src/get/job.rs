@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         let place = Place::resolve(&self.job.output)?;
         self.path = place.path().to_owned();
         if let Place::Stream(sink) = place {
-            return self.to_stream(sink).await;
+            return self.into_stream(sink).await;
         }
         let mut partial = None;
         loop {
@@ -114,16 +114,29 @@ impl<'a> Run<'a> {
     }
 
     /// One pass over the steps; `None` when they must begin again.
-    async fn attempt(&mut self, place: &Place, held: &mut Option<Partial>) -> Result<Option<Outcome>, GetError> {
+    async fn attempt(
+        &mut self,
+        place: &Place,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Outcome>, GetError> {
         let have = self.prepare(place, held).await?;
         if let Some(partial) = held.take_if(|partial| self.is_whole(partial)) {
             return self.finish_resumed(partial).await.map(Some);
         }
         let host = self.engine.hosts.of(&self.url);
         let permit = self.permit(&host).await?;
-        let pinned = held.as_ref().and_then(|p| p.resumed.as_ref()).map(|r| r.header.version());
+        let pinned = held
+            .as_ref()
+            .and_then(|p| p.resumed.as_ref())
+            .map(|r| r.header.version());
         let range = self.first_range(held.as_ref());
-        let begun = self.begin(Question { range, pinned: pinned.as_ref(), have }).await?;
+        let begun = self
+            .begin(Question {
+                range,
+                pinned: pinned.as_ref(),
+                have,
+            })
+            .await?;
         if begun.answer.redirected {
             self.url = begun.answer.url.clone();
         }
@@ -136,11 +149,21 @@ impl<'a> Run<'a> {
     }
 
     /// Looks at what lies under the names, as far as they are known, and takes hold of what an earlier run left.
-    async fn prepare(&mut self, place: &Place, held: &mut Option<Partial>) -> Result<Option<Remembered>, GetError> {
-        let Some(guess) = place.guess(&self.job.url) else { return Ok(None) };
+    async fn prepare(
+        &mut self,
+        place: &Place,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Remembered>, GetError> {
+        let Some(guess) = place.guess(&self.job.url) else {
+            return Ok(None);
+        };
         let named = matches!(place, Place::Named(_));
         let existing = self.engine.options.existing;
-        let have = if named || existing == Existing::Update { look(&guess, existing)? } else { None };
+        let have = if named || existing == Existing::Update {
+            look(&guess, existing)?
+        } else {
+            None
+        };
         if held.is_none() && (named || Partial::exists(&guess)) {
             *held = Some(self.open(guess).await?);
         }
@@ -151,16 +174,29 @@ impl<'a> Run<'a> {
         let partial = Partial::open(target, &self.job.url, self.engine.options.resume)?;
         if let Some(why) = &partial.discarded {
             let part = partial.target.part();
-            self.warn(format!("what an earlier run left in {} is not used: {why}", part.display())).await;
+            self.warn(format!(
+                "what an earlier run left in {} is not used: {why}",
+                part.display()
+            ))
+            .await;
         }
         Ok(partial)
     }
 
     /// Takes hold of the file that the answer is for; what an earlier run left is kept only if it is of this version.
-    async fn land(&mut self, place: &Place, held: Option<Partial>, begun: &Begun) -> Result<Partial, GetError> {
+    async fn land(
+        &mut self,
+        place: &Place,
+        held: Option<Partial>,
+        begun: &Begun,
+    ) -> Result<Partial, GetError> {
         let named = place.named(&self.job.url, &begun.answer.headers);
         let mut partial = match (held, named) {
-            (Some(partial), Some(target)) if partial.target == target || matches!(place, Place::Named(_)) => partial,
+            (Some(partial), Some(target))
+                if partial.target == target || matches!(place, Place::Named(_)) =>
+            {
+                partial
+            }
             (Some(partial), None) => partial,
             (_, Some(target)) => {
                 if self.engine.options.existing == Existing::Keep {
@@ -168,7 +204,11 @@ impl<'a> Run<'a> {
                 }
                 self.open(target).await?
             }
-            (None, None) => return Err(GetError::IsDirectory { path: self.path.clone() }),
+            (None, None) => {
+                return Err(GetError::IsDirectory {
+                    path: self.path.clone(),
+                });
+            }
         };
         self.path = partial.target.path().to_owned();
         let fits = match (&begun.brings, &partial.resumed) {
@@ -178,7 +218,11 @@ impl<'a> Run<'a> {
             (_, resumed) => resumed.is_none(),
         };
         if !fits {
-            self.warn("the origin has another version than an earlier run left bytes of: starting again".into()).await;
+            self.warn(
+                "the origin has another version than an earlier run left bytes of: starting again"
+                    .into(),
+            )
+            .await;
             partial.clear()?;
         }
         Ok(partial)
@@ -193,23 +237,44 @@ impl<'a> Run<'a> {
     ) -> Result<Option<Outcome>, GetError> {
         let Begun { answer, brings } = begun;
         let wanted = self.wanted(&answer.headers, &brings);
-        let mut landing = Landing { partial, version: Version::default(), wanted, host };
+        let mut landing = Landing {
+            partial,
+            version: Version::default(),
+            wanted,
+            host,
+        };
         match brings {
             Brings::OtherVersion | Brings::NotModified => {
                 drop(answer);
                 *held = Some(landing.partial);
                 Ok(None)
             }
-            Brings::Part { range, total, version } => {
+            Brings::Part {
+                range,
+                total,
+                version,
+            } => {
                 landing.version = version;
                 self.name(Some(total), &landing).await;
-                let first = First { answer: Some((answer, range)), permit };
+                let first = First {
+                    answer: Some((answer, range)),
+                    permit,
+                };
                 self.segmented(landing, total, first, held).await
             }
-            Brings::Whole { length, version, encoding } => {
+            Brings::Whole {
+                length,
+                version,
+                encoding,
+            } => {
                 landing.version = version;
                 self.name(length, &landing).await;
-                let body = Body { answer, length, encoding, _permit: permit };
+                let body = Body {
+                    answer,
+                    length,
+                    encoding,
+                    _permit: permit,
+                };
                 self.sequential(landing, body, held).await
             }
             Brings::Empty(version) => {

@@ -71,8 +71,16 @@ mod tests {
 
     #[test]
     fn stretches_with_a_gap_between_stay_apart() {
-        let a = Span { start: 0, end: 1, crc: 7 };
-        let b = Span { start: 2, end: 3, crc: 8 };
+        let a = Span {
+            start: 0,
+            end: 1,
+            crc: 7,
+        };
+        let b = Span {
+            start: 2,
+            end: 3,
+            crc: 8,
+        };
         assert_eq!(joined(vec![b.clone(), a.clone()]), vec![a, b]);
     }
 }

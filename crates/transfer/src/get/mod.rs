@@ -60,7 +60,14 @@ impl Engine {
     #[must_use]
     pub fn new(client: Client, options: GetOptions, events: EventSender) -> Self {
         let hosts = Hosts::new(options.connections.most());
-        Self { inner: Arc::new(Inner { client, options, events, hosts }) }
+        Self {
+            inner: Arc::new(Inner {
+                client,
+                options,
+                events,
+                hosts,
+            }),
+        }
     }
 
     /// Does one job. When `stop` is cancelled it ends soon with [`GetError::Interrupted`], its state kept.
@@ -77,8 +84,15 @@ impl Engine {
         // On the heap: the states of all steps together are larger than a caller wants in its own future.
         let result = Box::pin(Run::new(inner, &job, stop).run()).await;
         let event = match &result {
-            Ok(outcome) => Event::Finished { job: job.id, bytes: outcome.bytes, elapsed: outcome.elapsed },
-            Err(error) => Event::Failed { job: job.id, error: error.to_string() },
+            Ok(outcome) => Event::Finished {
+                job: job.id,
+                bytes: outcome.bytes,
+                elapsed: outcome.elapsed,
+            },
+            Err(error) => Event::Failed {
+                job: job.id,
+                error: error.to_string(),
+            },
         };
         let _ = inner.events.send(event).await;
         result

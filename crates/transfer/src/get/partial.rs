@@ -54,10 +54,21 @@ impl Partial {
     pub(super) fn open(target: Target, url: &Url, resume: bool) -> Result<Self, GetError> {
         let part = target.part();
         let file = blocking(|| PartFile::open(&part)).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => GetError::Locked { path: target.path().to_owned() },
-            _ => GetError::Local { action: "create", path: part.clone(), source: e },
+            io::ErrorKind::WouldBlock => GetError::Locked {
+                path: target.path().to_owned(),
+            },
+            _ => GetError::Local {
+                action: "create",
+                path: part.clone(),
+                source: e,
+            },
         })?;
-        let mut partial = Self { target, file: Arc::new(file), resumed: None, discarded: None };
+        let mut partial = Self {
+            target,
+            file: Arc::new(file),
+            resumed: None,
+            discarded: None,
+        };
         if resume && partial.file.found() {
             match blocking(|| partial.recover(url)) {
                 Ok(resumed) => partial.resumed = resumed,
@@ -73,11 +84,17 @@ impl Partial {
     /// Reads the journal and checks that the bytes are those it speaks of.
     fn recover(&self, url: &Url) -> Result<Option<Resumed>, Unusable> {
         let path = self.target.journal();
-        let Some(kept) = load(&path, url)? else { return Ok(None) };
+        let Some(kept) = load(&path, url)? else {
+            return Ok(None);
+        };
         verify(&*self.file, &kept)?;
         let journal = Journal::reopen(&path, kept.length)?;
         let done = kept.ranges();
-        Ok(Some(Resumed { header: kept.header, done, journal: Some(journal) }))
+        Ok(Some(Resumed {
+            header: kept.header,
+            done,
+            journal: Some(journal),
+        }))
     }
 
     /// Forgets everything that came: an empty file and no journal.
@@ -86,7 +103,13 @@ impl Partial {
     /// [`GetError::Local`].
     pub(super) fn clear(&mut self) -> Result<(), GetError> {
         self.resumed = None;
-        let local = |action, path| move |source| GetError::Local { action, path, source };
+        let local = |action, path| {
+            move |source| GetError::Local {
+                action,
+                path,
+                source,
+            }
+        };
         remove(&self.target.journal()).map_err(local("remove", self.target.journal()))?;
         blocking(|| self.file.set_len(0)).map_err(local("empty", self.target.part()))
     }

@@ -48,7 +48,9 @@ struct Tap {
 impl Write for Tap {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.end {
-            Ends::File(storage) => storage.write_at(self.written, &[Bytes::copy_from_slice(bytes)])?,
+            Ends::File(storage) => {
+                storage.write_at(self.written, &[Bytes::copy_from_slice(bytes)])?
+            }
             Ends::Stream(sink) => sink.write(bytes)?,
         }
         self.hashers.update(bytes);
@@ -69,13 +71,26 @@ impl Pipe {
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] for a coding that is not known.
-    pub(super) fn new(end: Ends, coding: Option<&ContentCoding>, hashers: Hashers) -> io::Result<Self> {
-        let tap = Tap { end, hashers, written: 0 };
+    pub(super) fn new(
+        end: Ends,
+        coding: Option<&ContentCoding>,
+        hashers: Hashers,
+    ) -> io::Result<Self> {
+        let tap = Tap {
+            end,
+            hashers,
+            written: 0,
+        };
         let stage = match coding {
             None => Stage::Plain(tap),
             Some(ContentCoding::Gzip) => Stage::Gzip(Box::new(MultiGzDecoder::new(tap))),
             Some(ContentCoding::Deflate) => Stage::Deflate(Box::new(ZlibDecoder::new(tap))),
-            Some(other) => return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{other} is not known here"))),
+            Some(other) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    format!("{other} is not known here"),
+                ));
+            }
         };
         Ok(Self { stage, taken: 0 })
     }
@@ -111,8 +126,14 @@ impl Pipe {
     pub(super) fn close(&mut self) -> io::Result<()> {
         blocking(|| match &mut self.stage {
             Stage::Plain(tap) => tap.flush(),
-            Stage::Gzip(decoder) => decoder.try_finish().map_err(invalid).and_then(|()| decoder.get_mut().flush()),
-            Stage::Deflate(decoder) => decoder.try_finish().map_err(invalid).and_then(|()| decoder.get_mut().flush()),
+            Stage::Gzip(decoder) => decoder
+                .try_finish()
+                .map_err(invalid)
+                .and_then(|()| decoder.get_mut().flush()),
+            Stage::Deflate(decoder) => decoder
+                .try_finish()
+                .map_err(invalid)
+                .and_then(|()| decoder.get_mut().flush()),
         })
     }
 
@@ -122,8 +143,12 @@ impl Pipe {
             return true;
         }
         // A decoder holds state that cannot be wound back; such a body is begun again by the job's own steps.
-        let Stage::Plain(tap) = &mut self.stage else { return false };
-        let Ends::File(storage) = &tap.end else { return false };
+        let Stage::Plain(tap) = &mut self.stage else {
+            return false;
+        };
+        let Ends::File(storage) = &tap.end else {
+            return false;
+        };
         if blocking(|| storage.set_len(0)).is_err() {
             return false;
         }
@@ -154,7 +179,9 @@ impl Pipe {
 /// The decoders say `InvalidInput` for what a peer sent; here that is bad data, not a bad call.
 fn invalid(error: io::Error) -> io::Error {
     match error.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => io::Error::new(io::ErrorKind::InvalidData, error),
+        io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        }
         _ => error,
     }
 }

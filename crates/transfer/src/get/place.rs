@@ -30,9 +30,15 @@ impl Place {
         match output {
             Output::Stdout => Ok(Self::Stream(StreamSink::Stdout)),
             Output::Directory(dir) => Ok(Self::Directory(dir.clone())),
-            Output::File(path) if path.is_dir() => Err(GetError::IsDirectory { path: path.clone() }),
+            Output::File(path) if path.is_dir() => {
+                Err(GetError::IsDirectory { path: path.clone() })
+            }
             Output::File(path) if is_stream(path) => {
-                let local = |source| GetError::Local { action: "open", path: path.clone(), source };
+                let local = |source| GetError::Local {
+                    action: "open",
+                    path: path.clone(),
+                    source,
+                };
                 StreamSink::open(path).map(Self::Stream).map_err(local)
             }
             Output::File(path) => Ok(Self::Named(Target::new(path.clone()))),
@@ -50,8 +56,12 @@ impl Place {
 
     /// The names, once the origin has answered. The URL is the one the user gave: a redirect must not choose a name.
     pub(super) fn named(&self, url: &Url, headers: &HeaderMap) -> Option<Target> {
-        let Self::Directory(dir) = self else { return self.guess(url) };
-        let said = headers.get(CONTENT_DISPOSITION).and_then(haul_plan::filename::from_disposition);
+        let Self::Directory(dir) = self else {
+            return self.guess(url);
+        };
+        let said = headers
+            .get(CONTENT_DISPOSITION)
+            .and_then(haul_plan::filename::from_disposition);
         said.map_or_else(|| self.guess(url), |name| Some(Target::new(dir.join(name))))
     }
 
@@ -74,8 +84,12 @@ pub(super) fn look(target: &Target, existing: Existing) -> Result<Option<Remembe
     let found = blocking(|| path.symlink_metadata());
     match (found, existing) {
         (Err(_), _) => Ok(None),
-        (Ok(_), _) if path.is_dir() => Err(GetError::IsDirectory { path: path.to_owned() }),
-        (Ok(_), Existing::Keep) => Err(GetError::Exists { path: path.to_owned() }),
+        (Ok(_), _) if path.is_dir() => Err(GetError::IsDirectory {
+            path: path.to_owned(),
+        }),
+        (Ok(_), Existing::Keep) => Err(GetError::Exists {
+            path: path.to_owned(),
+        }),
         (Ok(_), Existing::Overwrite) => Ok(None),
         (Ok(_), Existing::Update) => Ok(blocking(|| remembered(path))),
     }

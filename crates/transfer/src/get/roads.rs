@@ -39,7 +39,13 @@ impl Run<'_> {
         let follower = follower(&landing);
         let mut coordinator = self.coordinator(&mut landing, total, follower);
         let ended = coordinator.run(first).await;
-        let Coordinator { shared, follower, control, mut checkpoints, .. } = coordinator;
+        let Coordinator {
+            shared,
+            follower,
+            control,
+            mut checkpoints,
+            ..
+        } = coordinator;
         self.tally.connections = self.tally.connections.max(control.settled());
         self.tally.fetched += shared.fetched();
         self.tally.segments += shared.segments();
@@ -54,14 +60,20 @@ impl Run<'_> {
         match ended {
             Ended::Whole => {
                 let done = self.complete(landing, follower, total).await;
-                if done.as_ref().is_err_and(|error| error.class() != Class::Verification) {
+                if done
+                    .as_ref()
+                    .is_err_and(|error| error.class() != Class::Verification)
+                {
                     let pieces = shared.table().ledger.take();
                     // The error that is told already is the one that matters.
                     let _ = checkpoints.close(pieces).await;
                 }
                 done.map(Some)
             }
-            ended => self.begin_again(landing.partial, ended == Ended::OneStream, held).await.map(|()| None),
+            ended => self
+                .begin_again(landing.partial, ended == Ended::OneStream, held)
+                .await
+                .map(|()| None),
         }
     }
 
@@ -86,7 +98,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn coordinator(&mut self, landing: &mut Landing, total: u64, follower: Option<Follower>) -> Coordinator<'_> {
+    fn coordinator(
+        &mut self,
+        landing: &mut Landing,
+        total: u64,
+        follower: Option<Follower>,
+    ) -> Coordinator<'_> {
         let (done, journal) = match &mut landing.partial.resumed {
             Some(resumed) => (resumed.done.clone(), resumed.journal()),
             None => (RangeSet::new(), None),
@@ -103,12 +120,19 @@ impl Run<'_> {
         let storage = landing.partial.storage();
         let header = Header::new(&self.job.url, total, &landing.version);
         let options = &self.engine.options;
-        let journal_plan = options.resume.then(|| (landing.partial.target.journal(), header));
+        let journal_plan = options
+            .resume
+            .then(|| (landing.partial.target.journal(), header));
         Coordinator {
             job: self.job.id,
-            shared: Arc::new(Shared::new(self.engine.client.clone(), Arc::clone(&storage), start)),
+            shared: Arc::new(Shared::new(
+                self.engine.client.clone(),
+                Arc::clone(&storage),
+                start,
+            )),
             control: ConnectionControl::new(control_options(options.connections)),
-            checkpoints: Checkpointer::new(storage, journal_plan, options.checkpoint).with_journal(journal),
+            checkpoints: Checkpointer::new(storage, journal_plan, options.checkpoint)
+                .with_journal(journal),
             course: &mut self.course,
             follower,
             host: Arc::clone(&landing.host),
@@ -126,7 +150,9 @@ impl Run<'_> {
         let defaults = SegmentOptions::default();
         SegmentOptions {
             min: options.min_segment,
-            first: options.segment.unwrap_or_else(|| defaults.first.max(options.min_segment)),
+            first: options
+                .segment
+                .unwrap_or_else(|| defaults.first.max(options.min_segment)),
             max: defaults.max.max(options.min_segment),
             fixed: options.segment,
             connections: options.connections.most(),
@@ -136,12 +162,25 @@ impl Run<'_> {
     /// Makes the file its full length, after a look whether the disk has room: better now than after an hour.
     fn reserve_room(&self, landing: &Landing, total: u64) -> Result<(), GetError> {
         let partial = &landing.partial;
-        let have = partial.resumed.as_ref().map_or(0, |resumed| resumed.done.total());
+        let have = partial
+            .resumed
+            .as_ref()
+            .map_or(0, |resumed| resumed.done.total());
         let needed = total - have;
-        if let Some(free) = blocking(|| free_space(partial.target.directory())).filter(|free| *free < needed) {
-            return Err(GetError::NoSpace { path: self.path.clone(), needed, free });
+        if let Some(free) =
+            blocking(|| free_space(partial.target.directory())).filter(|free| *free < needed)
+        {
+            return Err(GetError::NoSpace {
+                path: self.path.clone(),
+                needed,
+                free,
+            });
         }
-        let local = |source| GetError::Local { action: "extend", path: self.path.clone(), source };
+        let local = |source| GetError::Local {
+            action: "extend",
+            path: self.path.clone(),
+            source,
+        };
         blocking(|| partial.file.set_len(total)).map_err(local)
     }
 
@@ -152,7 +191,12 @@ impl Run<'_> {
         follower: Option<Follower>,
         length: u64,
     ) -> Result<Outcome, GetError> {
-        let Landing { partial, version, wanted, .. } = landing;
+        let Landing {
+            partial,
+            version,
+            wanted,
+            ..
+        } = landing;
         let found = self.digests(&partial, &wanted, follower, length).await?;
         if let Err(error) = wanted.check(&self.url, &found) {
             return Err(set_aside(&partial, error));
@@ -186,7 +230,11 @@ impl Run<'_> {
             () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: true }),
             digests = follower.finish(length) => digests,
         };
-        digests.map_err(|source| GetError::Local { action: "read", path: partial.target.part(), source })
+        digests.map_err(|source| GetError::Local {
+            action: "read",
+            path: partial.target.part(),
+            source,
+        })
     }
 }
 
@@ -198,7 +246,11 @@ pub(super) fn follower(landing: &Landing) -> Option<Follower> {
 
 fn control_options(connections: Connections) -> ControlOptions {
     let fixed = matches!(connections, Connections::Fixed(_));
-    ControlOptions { max: connections.most(), fixed, window: WINDOW }
+    ControlOptions {
+        max: connections.most(),
+        fixed,
+        window: WINDOW,
+    }
 }
 
 /// Bytes that this user may still write beneath a directory, if the system tells.

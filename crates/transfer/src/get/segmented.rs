@@ -15,8 +15,8 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::checkpoint::Checkpointer;
 use super::LOOK;
+use super::checkpoint::Checkpointer;
 use super::failure::Failure;
 use super::hosts::{Host, Permit};
 use super::shared::Shared;
@@ -24,9 +24,6 @@ use super::worker::{End, Exit, Worker};
 use crate::checksum::Follower;
 use crate::error::GetError;
 use crate::event::{Event, EventSender};
-
-
-
 
 /// How a segmented download ended, when not with an error.
 #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +105,10 @@ impl Coordinator<'_> {
         let ended = self.work(Some(first)).await;
         // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
         self.floor.workers.shutdown().await;
-        if !matches!(ended, Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)) {
+        if !matches!(
+            ended,
+            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)
+        ) {
             let pieces = self.shared.table().ledger.take();
             // The first error is the one to tell; one that follows from it here says no more.
             let _ = self.checkpoints.close(pieces).await;
@@ -119,7 +119,10 @@ impl Coordinator<'_> {
     async fn work(&mut self, mut first: Option<First>) -> Result<Ended, GetError> {
         loop {
             if self.shared.table().plan.is_complete() {
-                self.checkpoints.close(Vec::new()).await.map_err(|e| self.local("sync", e))?;
+                self.checkpoints
+                    .close(Vec::new())
+                    .await
+                    .map_err(|e| self.local("sync", e))?;
                 return Ok(Ended::Whole);
             }
             self.staff(&mut first);
@@ -133,7 +136,9 @@ impl Coordinator<'_> {
     /// Brings the number of workers up to the target, as far as there is work for them.
     fn staff(&mut self, first: &mut Option<First>) {
         let (target, running) = (self.control.target(), self.floor.numbers.len());
-        self.shared.surplus.store(running.saturating_sub(target), Ordering::Relaxed);
+        self.shared
+            .surplus
+            .store(running.saturating_sub(target), Ordering::Relaxed);
         if self.floor.hold.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -193,7 +198,9 @@ impl Coordinator<'_> {
     async fn on_wake(&mut self, wake: Wake) -> Result<Option<Ended>, GetError> {
         match wake {
             Wake::Stop => {
-                return Err(GetError::Interrupted { resumable: self.resumable });
+                return Err(GetError::Interrupted {
+                    resumable: self.resumable,
+                });
             }
             Wake::Checkpointed(result) => result.map_err(|e| self.local("sync", e))?,
             Wake::Look => self.look(),
@@ -216,11 +223,23 @@ impl Coordinator<'_> {
         let (front, done, remaining, flowing, latency) = {
             let table = self.shared.table();
             let done = table.plan.done();
-            (done.prefix_end(), done.total(), table.plan.remaining(), table.flowing, table.plan.latency())
+            (
+                done.prefix_end(),
+                done.total(),
+                table.plan.remaining(),
+                table.flowing,
+                table.plan.latency(),
+            )
         };
         if now >= self.control.next_sample() {
             let bytes = self.shared.fetched.load(Ordering::Relaxed);
-            self.control.on_sample(Sample { now, bytes, flowing, remaining, latency });
+            self.control.on_sample(Sample {
+                now,
+                bytes,
+                flowing,
+                remaining,
+                latency,
+            });
         }
         if let Some(follower) = &self.follower {
             follower.advance(front);
@@ -232,7 +251,12 @@ impl Coordinator<'_> {
             }
         }
         let length = Some(self.shared.table().plan.length());
-        let progress = Event::Progress { job: self.job, done, length, connections: flowing };
+        let progress = Event::Progress {
+            job: self.job,
+            done,
+            length,
+            connections: flowing,
+        };
         // A renderer that is behind will see the next one.
         let _ = self.events.try_send(progress);
     }
@@ -247,7 +271,11 @@ impl Coordinator<'_> {
         }
     }
 
-    async fn on_failure(&mut self, failure: Failure, range: Range<u64>) -> Result<Option<Ended>, GetError> {
+    async fn on_failure(
+        &mut self,
+        failure: Failure,
+        range: Range<u64>,
+    ) -> Result<Option<Ended>, GetError> {
         self.account();
         let url = self.shared.url();
         let Some(trouble) = failure.trouble() else {
@@ -296,12 +324,20 @@ impl Coordinator<'_> {
     async fn pause(&mut self, wait: Duration, failure: &Failure) {
         let until = Instant::now() + wait;
         self.floor.hold = Some(self.floor.hold.map_or(until, |known| known.max(until)));
-        let event =
-            Event::Retry { job: self.job, attempt: self.course.retries(), wait, why: failure.to_string() };
+        let event = Event::Retry {
+            job: self.job,
+            attempt: self.course.retries(),
+            wait,
+            why: failure.to_string(),
+        };
         let _ = self.events.send(event).await;
     }
 
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
-        GetError::Local { action, path: self.path.clone(), source }
+        GetError::Local {
+            action,
+            path: self.path.clone(),
+            source,
+        }
     }
 }

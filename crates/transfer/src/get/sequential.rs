@@ -55,14 +55,27 @@ impl Run<'_> {
     ) -> Result<Option<Outcome>, GetError> {
         self.tell_of_stream(&body).await;
         let decode = body.encoding.clone().filter(|_| self.engine.options.decode);
-        let pipe = Pipe::new(Ends::File(landing.partial.storage()), decode.as_ref(), Hashers::new([]));
+        let pipe = Pipe::new(
+            Ends::File(landing.partial.storage()),
+            decode.as_ref(),
+            Hashers::new([]),
+        );
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
         let follower = follower(&landing);
-        let flow = Flow { pipe, version: landing.version.clone(), length: body.length, follower, ranges: decode.is_none() };
+        let flow = Flow {
+            pipe,
+            version: landing.version.clone(),
+            length: body.length,
+            follower,
+            ranges: decode.is_none(),
+        };
         let (ended, flow) = self.flow(flow, body.answer).await;
         match ended {
             Ok(Ended::Whole(bytes)) => self.complete(landing, flow.follower, bytes).await.map(Some),
-            Ok(Ended::StartOver) => self.begin_again(landing.partial, false, held).await.map(|()| None),
+            Ok(Ended::StartOver) => self
+                .begin_again(landing.partial, false, held)
+                .await
+                .map(|()| None),
             Err(error) => {
                 landing.partial.abandon();
                 Err(without_resume(error))
@@ -71,10 +84,13 @@ impl Run<'_> {
     }
 
     /// The sequential road into standard output, a FIFO or a device.
-    pub(super) async fn to_stream(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+    pub(super) async fn into_stream(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
         let host = self.engine.hosts.of(&self.url);
         let _permit = self.permit(&host).await?;
-        let question = Question { range: Some(0..u64::MAX), ..Question::default() };
+        let question = Question {
+            range: Some(0..u64::MAX),
+            ..Question::default()
+        };
         let Begun { answer, brings } = self.begin(question).await?;
         if answer.redirected {
             self.url = answer.url.clone();
@@ -82,27 +98,53 @@ impl Run<'_> {
         let wanted = self.wanted(&answer.headers, &brings);
         let (length, version, encoding) = match brings {
             Brings::Part { total, version, .. } => (Some(total), version, None),
-            Brings::Whole { length, version, encoding } => (length, version, encoding),
+            Brings::Whole {
+                length,
+                version,
+                encoding,
+            } => (length, version, encoding),
             Brings::Empty(version) => (Some(0), version, None),
             Brings::NotModified | Brings::OtherVersion => (None, Version::default(), None),
         };
-        self.tell(Event::Named { job: self.job.id, path: None, length, resumed: 0 }).await;
+        self.tell(Event::Named {
+            job: self.job.id,
+            path: None,
+            length,
+            resumed: 0,
+        })
+        .await;
         let decode = encoding.filter(|_| self.engine.options.decode);
-        let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), Hashers::new(wanted.algorithms()));
+        let pipe = Pipe::new(
+            Ends::Stream(sink),
+            decode.as_ref(),
+            Hashers::new(wanted.algorithms()),
+        );
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
         let etag = version.etag.as_ref().map(ToString::to_string);
-        let flow = Flow { pipe, version, length, follower: None, ranges: decode.is_none() };
+        let flow = Flow {
+            pipe,
+            version,
+            length,
+            follower: None,
+            ranges: decode.is_none(),
+        };
         let (bytes, flow) = match length {
             Some(0) => (0, flow),
             _ => match self.flow(flow, answer).await {
                 (Ok(Ended::Whole(bytes)), flow) => (bytes, flow),
-                (Ok(Ended::StartOver), _) => return Err(Failure::Changed.into_error(&self.url, None, &self.path)),
+                (Ok(Ended::StartOver), _) => {
+                    return Err(Failure::Changed.into_error(&self.url, None, &self.path));
+                }
                 (Err(error), _) => return Err(without_resume(error)),
             },
         };
         let found = flow.pipe.finish();
         wanted.check(&self.url, &found)?;
-        Ok(Outcome { etag, checksums: wanted.report(&found), ..self.outcome(bytes) })
+        Ok(Outcome {
+            etag,
+            checksums: wanted.report(&found),
+            ..self.outcome(bytes)
+        })
     }
 
     /// Reads answers until the resource is whole.
@@ -112,15 +154,27 @@ impl Run<'_> {
         loop {
             let at = flow.pipe.taken();
             let failure = match self.pour(&mut flow, answer.take()).await {
-                Ok(()) => return (flow.close().map(Ended::Whole).map_err(|e| self.local(e)), flow),
+                Ok(()) => {
+                    return (
+                        flow.close().map(Ended::Whole).map_err(|e| self.local(e)),
+                        flow,
+                    );
+                }
                 Err(Stop::Error(error)) => return (Err(error), flow),
                 Err(Stop::Failure(failure)) => failure,
             };
-            self.course.on_progress(flow.pipe.taken().saturating_sub(at));
+            self.course
+                .on_progress(flow.pipe.taken().saturating_sub(at));
             flow.ranges &= !matches!(failure, Failure::Unusable { .. });
             if !flow.can_go_on() && !flow.rewind() {
                 let url = Box::new(haul_net::without_credentials(&self.url));
-                return (Err(GetError::BrokenStream { url, at: flow.pipe.written() }), flow);
+                return (
+                    Err(GetError::BrokenStream {
+                        url,
+                        at: flow.pipe.written(),
+                    }),
+                    flow,
+                );
             }
             match self.heal(failure, None, false).await {
                 Ok(Healed::Again) => {}
@@ -151,7 +205,13 @@ impl Run<'_> {
             self.tally.segments += 1;
             let elapsed = self.started.elapsed().saturating_sub(started);
             let range = at..at + came;
-            self.tell(Event::Segment { job: self.job.id, range, elapsed, connection: 0 }).await;
+            self.tell(Event::Segment {
+                job: self.job.id,
+                range,
+                elapsed,
+                connection: 0,
+            })
+            .await;
         }
         result?;
         answer.recycle();
@@ -186,7 +246,12 @@ impl Run<'_> {
         }
         let (job, done) = (self.job.id, flow.pipe.taken());
         // A renderer that is behind will see the next one.
-        let _ = self.engine.events.try_send(Event::Progress { job, done, length: flow.length, connections: 1 });
+        let _ = self.engine.events.try_send(Event::Progress {
+            job,
+            done,
+            length: flow.length,
+            connections: 1,
+        });
     }
 
     /// Asks for what is missing, or for everything when the pipe was rewound.
@@ -194,14 +259,30 @@ impl Run<'_> {
         let at = flow.pipe.taken();
         let range: Option<Range<u64>> = (at > 0).then_some(at..u64::MAX);
         let mut headers = HeaderMap::new();
-        let condition = flow.version.if_range().filter(|_| range.is_some() && self.if_range);
+        let condition = flow
+            .version
+            .if_range()
+            .filter(|_| range.is_some() && self.if_range);
         let if_range_sent = condition.is_some();
         if let Some(value) = condition {
             headers.insert(http::header::IF_RANGE, value);
         }
-        let asked = Asked { range: range.clone(), pinned: Some(&flow.version), if_range_sent, conditional: false };
-        let fetch = Fetch { url: &self.url, given: &self.job.url, range: range.clone(), headers };
-        let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
+        let asked = Asked {
+            range: range.clone(),
+            pinned: Some(&flow.version),
+            if_range_sent,
+            conditional: false,
+        };
+        let fetch = Fetch {
+            url: &self.url,
+            given: &self.job.url,
+            range: range.clone(),
+            headers,
+        };
+        let transport = |error| Failure::Transport {
+            error: Box::new(error),
+            answered: false,
+        };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
             Verdict::Part { .. } if range.is_some() => Ok(answer),
@@ -215,24 +296,36 @@ impl Run<'_> {
     }
 
     async fn tell_of_stream(&self, body: &Body) {
-        if let Some(coding) = body.encoding.as_ref().filter(|_| !self.engine.options.decode) {
+        if let Some(coding) = body
+            .encoding
+            .as_ref()
+            .filter(|_| !self.engine.options.decode)
+        {
             self.warn(format!("the origin sent {coding} although it was not asked to: stored as sent, --decode undoes it"))
                 .await;
         }
         if body.length.is_none() {
-            self.warn("the origin does not say how long the file is: it cannot be resumed".into()).await;
+            self.warn("the origin does not say how long the file is: it cannot be resumed".into())
+                .await;
         }
     }
 
     fn cannot_decode(&self, source: std::io::Error) -> GetError {
-        GetError::Decode { url: Box::new(haul_net::without_credentials(&self.url)), source }
+        GetError::Decode {
+            url: Box::new(haul_net::without_credentials(&self.url)),
+            source,
+        }
     }
 
     fn local(&self, source: std::io::Error) -> GetError {
         if source.kind() == std::io::ErrorKind::InvalidData {
             return self.cannot_decode(source);
         }
-        GetError::Local { action: "write", path: self.path.clone(), source }
+        GetError::Local {
+            action: "write",
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
@@ -254,7 +347,9 @@ struct Flow {
 impl Flow {
     fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<()> {
         // No byte beyond the announced length is taken (row A11); the length check then refuses the answer.
-        let room = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
+        let room = self
+            .length
+            .map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
         let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
         self.pipe.take(&piece[..keep])
     }
@@ -276,7 +371,10 @@ impl Flow {
         match self.length {
             Some(length) if length != self.pipe.taken() => Err(Stop::Failure(Failure::Unusable {
                 trouble: haul_plan::Trouble::Refused,
-                why: format!("the body has {} bytes of {length} announced", self.pipe.taken()),
+                why: format!(
+                    "the body has {} bytes of {length} announced",
+                    self.pipe.taken()
+                ),
             })),
             _ => Ok(()),
         }

@@ -104,7 +104,10 @@ impl Shared {
 
     /// Where requests go now.
     pub(super) fn url(&self) -> Url {
-        self.url.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.url
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Bytes that came over the wire.
@@ -125,7 +128,9 @@ impl Shared {
     /// Whether the worker that asks should retire: fewer are wanted than there are.
     pub(super) fn retires(&self) -> bool {
         let one_less = |surplus: usize| surplus.checked_sub(1);
-        self.surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+        self.surplus
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
     }
 
     /// The next claim for an idle worker; cuts a victim that is left with nothing.
@@ -159,7 +164,10 @@ impl Shared {
     /// Asks for a range and judges the head of what comes; only an answer whose bytes may go into the file returns.
     pub(super) async fn ask(&self, range: Range<u64>) -> Result<(Answer, Range<u64>), Failure> {
         let url = self.url();
-        let if_range = self.pinned.if_range().filter(|_| self.if_range.load(Ordering::Relaxed));
+        let if_range = self
+            .pinned
+            .if_range()
+            .filter(|_| self.if_range.load(Ordering::Relaxed));
         let asked = Asked {
             range: Some(range.clone()),
             pinned: Some(&self.pinned),
@@ -170,10 +178,23 @@ impl Shared {
         if let Some(value) = if_range {
             headers.insert(http::header::IF_RANGE, value);
         }
-        let fetch = Fetch { url: &url, given: &self.first_url, range: Some(range), headers };
-        let transport = |error| Failure::Transport { error: Box::new(error), answered: false };
+        let fetch = Fetch {
+            url: &url,
+            given: &self.first_url,
+            range: Some(range),
+            headers,
+        };
+        let transport = |error| Failure::Transport {
+            error: Box::new(error),
+            answered: false,
+        };
         let answer = self.client.fetch(fetch).await.map_err(transport)?;
-        match judge(&asked, answer.status, &answer.headers, std::time::SystemTime::now()) {
+        match judge(
+            &asked,
+            answer.status,
+            &answer.headers,
+            std::time::SystemTime::now(),
+        ) {
             Verdict::Part { range, .. } => {
                 if answer.redirected {
                     self.set_url(answer.url.clone());

@@ -31,45 +31,80 @@ impl Run<'_> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());
         let options = self.segment_options();
         Some(match resumed {
-            Some(resumed) => SegmentPlan::first_range(&options, &resumed.done, Some(resumed.header.length)),
+            Some(resumed) => {
+                SegmentPlan::first_range(&options, &resumed.done, Some(resumed.header.length))
+            }
             None => SegmentPlan::first_range(&options, &haul_plan::RangeSet::new(), None),
         })
     }
 
     /// Whether an earlier run fetched everything and was killed before the last steps.
     pub(super) fn is_whole(&self, partial: &Partial) -> bool {
-        partial.resumed.as_ref().is_some_and(|r| r.done.covers(&(0..r.header.length)))
+        partial
+            .resumed
+            .as_ref()
+            .is_some_and(|r| r.done.covers(&(0..r.header.length)))
     }
 
     /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole.
-    pub(super) async fn finish_resumed(&mut self, mut partial: Partial) -> Result<Outcome, GetError> {
+    pub(super) async fn finish_resumed(
+        &mut self,
+        mut partial: Partial,
+    ) -> Result<Outcome, GetError> {
         let Some(resumed) = partial.resumed.take() else {
             return Err(GetError::Interrupted { resumable: true });
         };
         self.path = partial.target.path().to_owned();
         let length = resumed.header.length;
         self.tally.resumed = length;
-        let wanted = Wanted { given: self.job.checksums.clone(), announced: Vec::new() };
+        let wanted = Wanted {
+            given: self.job.checksums.clone(),
+            announced: Vec::new(),
+        };
         let host = self.engine.hosts.of(&self.url);
-        let landing = Landing { partial, version: resumed.header.version(), wanted, host };
+        let landing = Landing {
+            partial,
+            version: resumed.header.version(),
+            wanted,
+            host,
+        };
         self.complete(landing, None, length).await
     }
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
     pub(super) fn wanted(&self, headers: &HeaderMap, brings: &Brings) -> Wanted {
         let (whole, decoded) = match brings {
-            Brings::Whole { encoding, .. } => (true, encoding.is_some() && self.engine.options.decode),
+            Brings::Whole { encoding, .. } => {
+                (true, encoding.is_some() && self.engine.options.decode)
+            }
             _ => (false, false),
         };
-        let announced = if decoded { Vec::new() } else { expected_digests(headers, whole) };
-        Wanted { given: self.job.checksums.clone(), announced }
+        let announced = if decoded {
+            Vec::new()
+        } else {
+            expected_digests(headers, whole)
+        };
+        Wanted {
+            given: self.job.checksums.clone(),
+            announced,
+        }
     }
 
     /// Tells where the bytes go and how many there are.
     pub(super) async fn name(&self, length: Option<u64>, landing: &Landing) {
-        let resumed = landing.partial.resumed.as_ref().map_or(0, |resumed| resumed.done.total());
+        let resumed = landing
+            .partial
+            .resumed
+            .as_ref()
+            .map_or(0, |resumed| resumed.done.total());
         let path = Some(self.path.clone());
-        self.tell(Event::Named { job: self.job.id, path, length, resumed }).await;
+        self.tell(Event::Named {
+            job: self.job.id,
+            path,
+            length,
+            resumed,
+        })
+        .await;
     }
 
     /// Sends an event. Nobody listening is no reason to stop.
@@ -79,7 +114,11 @@ impl Run<'_> {
 
     /// Sends a warning.
     pub(super) async fn warn(&self, text: String) {
-        self.tell(Event::Warning { job: self.job.id, text }).await;
+        self.tell(Event::Warning {
+            job: self.job.id,
+            text,
+        })
+        .await;
     }
 
     /// Tells that a retry comes, and waits for its time.
@@ -90,7 +129,13 @@ impl Run<'_> {
         resumable: bool,
     ) -> Result<(), GetError> {
         let (job, attempt, why) = (self.job.id, self.course.retries(), why.to_string());
-        self.tell(Event::Retry { job, attempt, wait, why }).await;
+        self.tell(Event::Retry {
+            job,
+            attempt,
+            wait,
+            why,
+        })
+        .await;
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(GetError::Interrupted { resumable }),
@@ -100,9 +145,18 @@ impl Run<'_> {
 
     /// The outcome of `--update` when there is nothing newer.
     pub(super) fn not_modified(&self, place: &Place) -> Outcome {
-        let path = place.guess(&self.job.url).map(|target| target.path().to_owned());
-        let bytes = path.as_ref().and_then(|p| p.metadata().ok()).map_or(0, |found| found.len());
-        Outcome { path, not_modified: true, ..self.outcome(bytes) }
+        let path = place
+            .guess(&self.job.url)
+            .map(|target| target.path().to_owned());
+        let bytes = path
+            .as_ref()
+            .and_then(|p| p.metadata().ok())
+            .map_or(0, |found| found.len());
+        Outcome {
+            path,
+            not_modified: true,
+            ..self.outcome(bytes)
+        }
     }
 
     /// An outcome with the numbers so far.

@@ -66,13 +66,15 @@ impl Worker {
     }
 
     async fn work(&self, first: Option<(Answer, Held)>) -> End {
-        if let Some((answer, held)) = first {
-            if let Err(failure) = self.segment(Some(answer), &held).await {
-                return End::Failed(failure, held.claim.range);
-            }
+        if let Some((answer, held)) = first
+            && let Err(failure) = self.segment(Some(answer), &held).await
+        {
+            return End::Failed(failure, held.claim.range);
         }
         while !self.shared.retires() {
-            let Some(held) = self.shared.claim() else { break };
+            let Some(held) = self.shared.claim() else {
+                break;
+            };
             if let Err(failure) = self.segment(None, &held).await {
                 return End::Failed(failure, held.claim.range);
             }
@@ -82,14 +84,20 @@ impl Worker {
 
     /// Fetches one claim, as far as it stays ours. Whatever happens, the claim is released.
     async fn segment(&self, answer: Option<Answer>, held: &Held) -> Result<(), Failure> {
-        let _release = Release { shared: &self.shared, id: held.claim.id };
+        let _release = Release {
+            shared: &self.shared,
+            id: held.claim.id,
+        };
         let started = self.shared.now();
         let fetch = async {
             let answer = match answer {
                 Some(answer) => answer,
                 None => self.shared.ask(held.claim.range.clone()).await?.0,
             };
-            self.shared.table().plan.first_byte(held.claim.id, self.shared.now());
+            self.shared
+                .table()
+                .plan
+                .first_byte(held.claim.id, self.shared.now());
             self.body(answer, held).await
         };
         let came = tokio::select! {
@@ -118,14 +126,22 @@ impl Worker {
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
-            let ours = self.write(&mut batch, held.claim.id, at).map_err(|failure| Broken {
-                written: at - held.claim.range.start,
-                failure,
-            })?;
+            let ours = self
+                .write(&mut batch, held.claim.id, at)
+                .map_err(|failure| Broken {
+                    written: at - held.claim.range.start,
+                    failure,
+                })?;
             at += ours.written;
             if let Some(error) = broke {
-                let failure = Failure::Transport { error: Box::new(error), answered: true };
-                return Err(Broken { written: at - held.claim.range.start, failure });
+                let failure = Failure::Transport {
+                    error: Box::new(error),
+                    answered: true,
+                };
+                return Err(Broken {
+                    written: at - held.claim.range.start,
+                    failure,
+                });
             }
             if ours.cut {
                 // The rest belongs to another worker. What is left of this answer is not worth reading.
@@ -140,16 +156,30 @@ impl Worker {
     fn write(&self, batch: &mut Batch, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
         let came = batch.bytes;
         self.shared.fetched.fetch_add(came, Ordering::Relaxed);
-        let ours = self.shared.table().plan.reserve(id, came, self.shared.now());
+        let ours = self
+            .shared
+            .table()
+            .plan
+            .reserve(id, came, self.shared.now());
         batch.truncate(ours);
         let mut crc = Crc32c::new();
         batch.pieces.iter().for_each(|piece| crc.update(piece));
         if ours > 0 {
             blocking(|| self.shared.storage.write_at(at, &batch.pieces)).map_err(Failure::Local)?;
-            self.shared.table().wrote(id, Span { start: at, end: at + ours, crc: crc.finish() });
+            self.shared.table().wrote(
+                id,
+                Span {
+                    start: at,
+                    end: at + ours,
+                    crc: crc.finish(),
+                },
+            );
         }
         batch.clear();
-        Ok(Wrote { written: ours, cut: ours < came })
+        Ok(Wrote {
+            written: ours,
+            cut: ours < came,
+        })
     }
 
     /// Tells that a request ended that had brought bytes.
@@ -174,7 +204,10 @@ struct Broken {
 
 impl From<Failure> for Broken {
     fn from(failure: Failure) -> Self {
-        Self { written: 0, failure }
+        Self {
+            written: 0,
+            failure,
+        }
     }
 }
 
@@ -198,7 +231,9 @@ struct Batch {
 impl Batch {
     /// Waits for the next piece and takes with it whatever else is there already. False at the body's end.
     async fn gather(&mut self, answer: &mut Answer) -> Result<bool, haul_net::Error> {
-        let Some(piece) = answer.chunk().await? else { return Ok(false) };
+        let Some(piece) = answer.chunk().await? else {
+            return Ok(false);
+        };
         self.push(piece);
         while self.bytes < GATHER {
             match answer.chunk_now() {
@@ -223,7 +258,9 @@ impl Batch {
     /// Drops all but the first bytes.
     fn truncate(&mut self, keep: u64) {
         while self.bytes > keep {
-            let Some(last) = self.pieces.last_mut() else { break };
+            let Some(last) = self.pieces.last_mut() else {
+                break;
+            };
             let excess = self.bytes - keep;
             match usize::try_from(excess) {
                 Ok(excess) if excess < last.len() => {

@@ -24,7 +24,10 @@ impl Journal {
         let mut file = options().truncate(true).create(true).open(path)?;
         file.write_all(Record::Header(header.clone()).to_line().as_bytes())?;
         file.sync_data()?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
     }
 
     /// Goes on with a journal of which `length` bytes are whole records; a torn end is cut off.
@@ -35,7 +38,10 @@ impl Journal {
         let mut file = options().open(path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self { file, path: path.to_owned() })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+        })
     }
 
     /// Appends one record a span and syncs them. The caller has synced the bytes they speak of.
@@ -43,7 +49,10 @@ impl Journal {
     /// # Errors
     /// What the system says; the journal may then end in a torn line, which a reader cuts off.
     pub fn append(&mut self, spans: &[Span]) -> io::Result<()> {
-        let lines: String = spans.iter().map(|span| Record::Done(span.clone()).to_line()).collect();
+        let lines: String = spans
+            .iter()
+            .map(|span| Record::Done(span.clone()).to_line())
+            .collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()
     }
@@ -64,7 +73,9 @@ fn options() -> OpenOptions {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+        options
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
     }
     options
 }

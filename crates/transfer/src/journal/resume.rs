@@ -71,20 +71,33 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
     let mut spans = Vec::new();
     while let Some((record, bytes)) = next(&mut reader)? {
         match record {
-            Record::Done(span) if span.start < span.end && span.end <= header.length => spans.push(span),
+            Record::Done(span) if span.start < span.end && span.end <= header.length => {
+                spans.push(span)
+            }
             _ => return Err(Unusable::Damaged),
         }
         length += bytes;
     }
-    Ok(Some(Kept { header, spans, length }))
+    Ok(Some(Kept {
+        header,
+        spans,
+        length,
+    }))
 }
 
 /// The next record and its length in bytes; `None` at the end, a torn last line counted as the end.
 fn next(reader: &mut impl BufRead) -> Result<Option<(Record, u64)>, Unusable> {
     let mut line = Vec::new();
-    reader.by_ref().take(LONGEST as u64).read_until(b'\n', &mut line)?;
+    reader
+        .by_ref()
+        .take(LONGEST as u64)
+        .read_until(b'\n', &mut line)?;
     if line.last() != Some(&b'\n') {
-        return if line.len() < LONGEST { Ok(None) } else { Err(Unusable::Damaged) };
+        return if line.len() < LONGEST {
+            Ok(None)
+        } else {
+            Err(Unusable::Damaged)
+        };
     }
     match Record::from_line(&line[..line.len() - 1]) {
         Some(record) => Ok(Some((record, line.len() as u64))),

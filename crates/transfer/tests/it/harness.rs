@@ -33,7 +33,12 @@ pub(crate) struct Ran {
 impl Case {
     /// Settings that make a small file many segments, and retries quick.
     pub(crate) fn new() -> Self {
-        let retry = RetryOptions { retries: 6, base: Duration::from_millis(5), cap: Duration::from_millis(20), ..RetryOptions::default() };
+        let retry = RetryOptions {
+            retries: 6,
+            base: Duration::from_millis(5),
+            cap: Duration::from_millis(20),
+            ..RetryOptions::default()
+        };
         Self {
             dir: tempfile::tempdir().unwrap(),
             options: GetOptions {
@@ -44,7 +49,10 @@ impl Case {
                 checkpoint: Duration::from_millis(20),
                 ..GetOptions::default()
             },
-            client: ClientConfig { stall_timeout: Duration::from_millis(300), ..ClientConfig::default() },
+            client: ClientConfig {
+                stall_timeout: Duration::from_millis(300),
+                ..ClientConfig::default()
+            },
             output: None,
             checksums: Vec::new(),
             stop: CancellationToken::new(),
@@ -58,11 +66,18 @@ impl Case {
     /// Downloads a URL.
     pub(crate) async fn get(&self, url: &str) -> Ran {
         let (sender, mut receiver) = mpsc::channel(64);
-        let engine = Engine::new(Client::new(self.client.clone()).unwrap(), self.options.clone(), sender);
+        let engine = Engine::new(
+            Client::new(self.client.clone()).unwrap(),
+            self.options.clone(),
+            sender,
+        );
         let job = Job {
             id: 7,
             url: url.parse().unwrap(),
-            output: self.output.clone().unwrap_or_else(|| Output::File(self.path())),
+            output: self
+                .output
+                .clone()
+                .unwrap_or_else(|| Output::File(self.path())),
             checksums: self.checksums.clone(),
         };
         let stop = self.stop.clone();
@@ -87,14 +102,23 @@ impl Case {
 
     /// That the file is this, and that nothing else lies beside it.
     pub(crate) fn assert_file(&self, content: &Content) {
-        assert_eq!(self.listing(), ["f.bin"], "something else lies beside the file");
-        assert!(std::fs::read(self.path()).unwrap() == content.to_vec(), "the file is not what was served");
+        assert_eq!(
+            self.listing(),
+            ["f.bin"],
+            "something else lies beside the file"
+        );
+        assert!(
+            std::fs::read(self.path()).unwrap() == content.to_vec(),
+            "the file is not what was served"
+        );
     }
 
     /// The names in the directory.
     pub(crate) fn listing(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
-        let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -103,7 +127,9 @@ impl Case {
 impl Ran {
     #[track_caller]
     pub(crate) fn outcome(&self) -> &Outcome {
-        self.result.as_ref().unwrap_or_else(|error| panic!("{error}: {error:?}"))
+        self.result
+            .as_ref()
+            .unwrap_or_else(|error| panic!("{error}: {error:?}"))
     }
 
     #[track_caller]
@@ -112,7 +138,9 @@ impl Ran {
     }
 
     pub(crate) fn warned(&self, words: &str) -> bool {
-        self.events.iter().any(|event| matches!(event, Event::Warning { text, .. } if text.contains(words)))
+        self.events
+            .iter()
+            .any(|event| matches!(event, Event::Warning { text, .. } if text.contains(words)))
     }
 }
 

@@ -1,5 +1,10 @@
 //! The engine against scripted origins: the rows of the corner cases by their numbers, A for the origin, B for this side.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
 mod harness;
 mod rows_a_bodies;
 mod rows_a_names;

@@ -12,24 +12,31 @@ use crate::harness::{Case, content};
 async fn a10_resets_and_short_bodies_keep_what_came() {
     for rule in [0, 1] {
         let case = Case::new();
-        let resource = Resource::new(content()).rule(When::is(|asked| asked.number % 3 == 1), move |asked, reply| {
-            match rule {
+        let resource = Resource::new(content()).rule(
+            When::is(|asked| asked.number % 3 == 1),
+            move |asked, reply| match rule {
                 0 => breakage::reset_after(100_000)(asked, reply),
                 _ => breakage::close_after(100_000)(asked, reply),
-            }
-        });
+            },
+        );
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
         // What came before the break was kept but for what the socket held: nowhere near everything twice.
-        assert!(origin.sent() < content().length() * 3 / 2, "{} sent", origin.sent());
+        assert!(
+            origin.sent() < content().length() * 3 / 2,
+            "{} sent",
+            origin.sent()
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
     let case = Case::new();
-    let resource = Resource::new(content()).rule(When::always(), breakage::chunked).rule(When::nth(0), breakage::close_after(50_000));
+    let resource = Resource::new(content())
+        .rule(When::always(), breakage::chunked)
+        .rule(When::nth(0), breakage::close_after(50_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -39,7 +46,10 @@ async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
 async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
     let mut case = Case::new();
     case.output = Some(Output::File(case.dir.path().join("fifo")));
-    let status = std::process::Command::new("mkfifo").arg(case.dir.path().join("fifo")).status().unwrap();
+    let status = std::process::Command::new("mkfifo")
+        .arg(case.dir.path().join("fifo"))
+        .status()
+        .unwrap();
     assert!(status.success());
     let reader = std::thread::spawn({
         let path = case.dir.path().join("fifo");
@@ -54,11 +64,13 @@ async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a11_a_body_longer_than_asked_gives_no_byte_beyond_the_range() {
     let case = Case::new();
-    let resource = Resource::new(content()).rule(When::is(|asked| asked.number % 2 == 1), |asked, reply| {
-        reply.framing = haul_lab::Framing::Chunked;
-        let range = asked.range(content().length()).unwrap();
-        reply.body = haul_lab::Body::Raw([content().slice(range), vec![0xee; 200_000]].concat());
-    });
+    let resource =
+        Resource::new(content()).rule(When::is(|asked| asked.number % 2 == 1), |asked, reply| {
+            reply.framing = haul_lab::Framing::Chunked;
+            let range = asked.range(content().length()).unwrap();
+            reply.body =
+                haul_lab::Body::Raw([content().slice(range), vec![0xee; 200_000]].concat());
+        });
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -100,7 +112,11 @@ async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         assert_eq!(ran.warned("gzip"), !decode);
-        case.assert_file(&if decode { content() } else { Content::fixed(sent) });
+        case.assert_file(&if decode {
+            content()
+        } else {
+            Content::fixed(sent)
+        });
     }
 }
 
@@ -108,7 +124,8 @@ async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
 async fn a13_encoded_segments_are_never_spliced() {
     let case = Case::new();
     let encoded = When::is(|asked| asked.header("range").is_some() && asked.start() > 0);
-    let resource = Resource::new(content()).rule(encoded, |_, reply| reply.set("Content-Encoding", "gzip"));
+    let resource =
+        Resource::new(content()).rule(encoded, |_, reply| reply.set("Content-Encoding", "gzip"));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
@@ -126,7 +143,9 @@ async fn a19_a_stalled_segment_is_given_to_another_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_silence_before_the_head_is_a_stall_too() {
     let case = Case::new();
-    let resource = Resource::new(content()).rule(When::nth(0), |_, reply| reply.delay = Duration::from_secs(3600));
+    let resource = Resource::new(content()).rule(When::nth(0), |_, reply| {
+        reply.delay = Duration::from_secs(3600)
+    });
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     assert!(origin.asked().len() > 1);
@@ -141,7 +160,11 @@ async fn a20_one_slow_connection_does_not_hold_up_the_file() {
     // Alone, this connection would take over an hour for its first segment.
     let resource = Resource::new(content.clone()).rule(When::nth(1), breakage::drip(2000));
     let (ran, _origin) = case.run(resource).await;
-    assert!(ran.outcome().elapsed < Duration::from_secs(15), "{:?}", ran.outcome().elapsed);
+    assert!(
+        ran.outcome().elapsed < Duration::from_secs(15),
+        "{:?}",
+        ran.outcome().elapsed
+    );
     case.assert_file(&content);
 }
 
@@ -152,13 +175,24 @@ async fn a22_old_and_odd_heads_are_understood() {
             reply.version = "HTTP/1.0".into();
             reply.framing = haul_lab::Framing::Close;
         },
-        |reply| reply.headers.iter_mut().for_each(|(name, _)| *name = name.to_ascii_lowercase()),
+        |reply| {
+            reply
+                .headers
+                .iter_mut()
+                .for_each(|(name, _)| *name = name.to_ascii_lowercase())
+        },
         |reply| reply.set("X-Folded", "one\r\n  two"),
-        |reply| reply.prelude = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n".to_vec(),
+        |reply| {
+            reply.prelude =
+                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+                    .to_vec()
+        },
     ];
     for change in odd {
         let case = Case::new();
-        let (ran, _origin) = case.run(Resource::new(content()).rule(When::always(), move |_, reply| change(reply))).await;
+        let (ran, _origin) = case
+            .run(Resource::new(content()).rule(When::always(), move |_, reply| change(reply)))
+            .await;
         ran.outcome();
         case.assert_file(&content());
     }
@@ -169,7 +203,9 @@ async fn a24_an_error_page_is_not_the_file_whose_checksum_was_given() {
     let mut case = Case::new();
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     let page = Content::fixed("<html>please log in</html>");
-    let (ran, _origin) = case.run(Resource::bare(page).header("Content-Type", "text/html")).await;
+    let (ran, _origin) = case
+        .run(Resource::bare(page).header("Content-Type", "text/html"))
+        .await;
     assert_eq!(ran.error().class(), Class::Verification);
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
 }
@@ -179,13 +215,27 @@ async fn a26_announced_digests_are_checked() {
     // RFC 9530: the representation's digest holds on parts too.
     let right = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
     let case = Case::new();
-    let (ran, _origin) = case.run(Resource::new(Content::fixed("")).header("Repr-Digest", right)).await;
+    let (ran, _origin) = case
+        .run(Resource::new(Content::fixed("")).header("Repr-Digest", right))
+        .await;
     ran.outcome();
     for connections in [Connections::Fixed(1), Connections::Fixed(4)] {
         let mut case = Case::new();
         case.options.connections = connections;
-        let (ran, _origin) = case.run(Resource::new(content()).header("Repr-Digest", right)).await;
-        assert!(matches!(ran.error(), GetError::Checksum { origin: "Repr-Digest", .. }), "{:?}", ran.error());
+        let (ran, _origin) = case
+            .run(Resource::new(content()).header("Repr-Digest", right))
+            .await;
+        assert!(
+            matches!(
+                ran.error(),
+                GetError::Checksum {
+                    origin: "Repr-Digest",
+                    ..
+                }
+            ),
+            "{:?}",
+            ran.error()
+        );
         assert!(!case.path().exists());
     }
 }

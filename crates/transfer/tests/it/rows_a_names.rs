@@ -20,7 +20,10 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
         case.output = Some(Output::Directory(inner.clone()));
         let resource = Resource::new(content()).header("Content-Disposition", said);
         let (ran, _origin) = case.run(resource).await;
-        assert_eq!(ran.outcome().path.as_deref(), Some(inner.join(name).as_path()));
+        assert_eq!(
+            ran.outcome().path.as_deref(),
+            Some(inner.join(name).as_path())
+        );
         assert_eq!(case.listing(), ["inner"]);
         assert!(std::fs::read(inner.join(name)).unwrap() == content().to_vec());
     }
@@ -28,7 +31,10 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a25_without_it_the_url_names_the_file() {
-    let origin = Origin::builder().resource("/a/b%20c.txt", Resource::new(content())).start().await;
+    let origin = Origin::builder()
+        .resource("/a/b%20c.txt", Resource::new(content()))
+        .start()
+        .await;
     let mut case = Case::new();
     case.output = Some(Output::Directory(case.dir.path().to_owned()));
     let ran = case.get(&origin.url("/a/b%20c.txt?x=y/z")).await;

@@ -19,14 +19,26 @@ async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
     case.assert_file(&content());
     assert!(origin.connections() > 1);
     assert_eq!(origin.sent(), content().length());
-    assert!(origin.asked().iter().all(|asked| asked.status == 206 && asked.method == "GET"));
-    assert!(origin.asked().iter().all(|asked| asked.header("accept-encoding") == Some("identity")));
+    assert!(
+        origin
+            .asked()
+            .iter()
+            .all(|asked| asked.status == 206 && asked.method == "GET")
+    );
+    assert!(
+        origin
+            .asked()
+            .iter()
+            .all(|asked| asked.header("accept-encoding") == Some("identity"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
     let case = Case::new();
-    let (ran, origin) = case.run(Resource::new(content()).rule(When::always(), breakage::ignore_range)).await;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(When::always(), breakage::ignore_range))
+        .await;
     ran.outcome();
     case.assert_file(&content());
     assert_eq!((origin.asked().len(), origin.connections()), (1, 1));
@@ -36,32 +48,59 @@ async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
 async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
     let case = Case::new();
     let every_fifth = When::is(|asked| asked.number % 5 == 3);
-    let (ran, origin) = case.run(Resource::new(content()).rule(every_fifth, breakage::ignore_range)).await;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(every_fifth, breakage::ignore_range))
+        .await;
     ran.outcome();
     case.assert_file(&content());
-    assert!(origin.asked().iter().filter(|asked| asked.status == 206).count() > 5);
+    assert!(
+        origin
+            .asked()
+            .iter()
+            .filter(|asked| asked.status == 206)
+            .count()
+            > 5
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
     let case = Case::new();
-    let (ran, origin) = case.run(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range)).await;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range))
+        .await;
     assert_eq!(ran.outcome().bytes, content().length());
     case.assert_file(&content());
     assert!(ran.warned("cannot be trusted"));
-    assert!(origin.asked().last().is_some_and(|asked| asked.header("range").is_none()));
+    assert!(
+        origin
+            .asked()
+            .last()
+            .is_some_and(|asked| asked.header("range").is_none())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a4_a_misread_if_range_is_not_sent_again() {
     let case = Case::new();
-    let (ran, origin) = case.run(Resource::new(content()).rule(When::always(), breakage::misread_if_range)).await;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(When::always(), breakage::misread_if_range))
+        .await;
     ran.outcome();
     case.assert_file(&content());
     let asked = origin.asked();
     assert!(asked.iter().any(|asked| asked.header("if-range").is_some()));
-    assert!(asked.iter().filter(|asked| asked.status == 206).all(|asked| asked.header("if-range").is_none()));
-    assert!(asked.last().is_some_and(|asked| asked.header("if-range").is_none()));
+    assert!(
+        asked
+            .iter()
+            .filter(|asked| asked.status == 206)
+            .all(|asked| asked.header("if-range").is_none())
+    );
+    assert!(
+        asked
+            .last()
+            .is_some_and(|asked| asked.header("if-range").is_none())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,7 +110,10 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
     let changed = newer.clone();
     let resource = Resource::new(content()).rule(When::after(3), move |asked, reply| {
         reply.set("ETag", "\"v2\"");
-        if asked.header("if-range").is_some_and(|sent| sent != "\"v2\"") {
+        if asked
+            .header("if-range")
+            .is_some_and(|sent| sent != "\"v2\"")
+        {
             breakage::ignore_range(asked, reply);
         }
         if let haul_lab::Body::Part(content, _) = &mut reply.body {
@@ -105,7 +147,12 @@ async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range(
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
-        assert!(origin.asked().iter().all(|asked| asked.header("if-range").is_none()));
+        assert!(
+            origin
+                .asked()
+                .iter()
+                .all(|asked| asked.header("if-range").is_none())
+        );
     }
 }
 
@@ -145,7 +192,9 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
         "junk",
     ] {
         let case = Case::new();
-        let (ran, _origin) = case.run(Resource::new(content()).rule(When::nth(1), breakage::content_range(wrong))).await;
+        let (ran, _origin) = case
+            .run(Resource::new(content()).rule(When::nth(1), breakage::content_range(wrong)))
+            .await;
         ran.outcome();
         case.assert_file(&content());
     }
@@ -155,7 +204,9 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
 async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
     let case = Case::new();
     let wrong = breakage::content_range("bytes 0-99/2174929");
-    let (ran, origin) = case.run(Resource::new(content()).rule(When::mid_file(), wrong)).await;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(When::mid_file(), wrong))
+        .await;
     ran.outcome();
     case.assert_file(&content());
     assert_eq!(origin.asked().last().unwrap().status, 200);
@@ -163,12 +214,18 @@ async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
-    for kind in ["application/octet-stream", "multipart/byteranges; boundary=x"] {
+    for kind in [
+        "application/octet-stream",
+        "multipart/byteranges; boundary=x",
+    ] {
         let case = Case::new();
-        let resource = Resource::new(content()).rule(When::is(|asked| asked.header("range").is_some()), move |_, reply| {
-            reply.unset("Content-Range");
-            reply.set("Content-Type", kind);
-        });
+        let resource = Resource::new(content()).rule(
+            When::is(|asked| asked.header("range").is_some()),
+            move |_, reply| {
+                reply.unset("Content-Range");
+                reply.set("Content-Type", kind);
+            },
+        );
         let (ran, _origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
@@ -181,7 +238,10 @@ async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
     let resource = Resource::bare(content()).rule(When::always(), |asked, reply| {
         let longer = 4_000_000 + asked.number as u64;
         let range = asked.range(longer).unwrap_or(0..longer);
-        reply.set("Content-Range", &format!("bytes {}-{}/{longer}", range.start, range.end - 1));
+        reply.set(
+            "Content-Range",
+            &format!("bytes {}-{}/{longer}", range.start, range.end - 1),
+        );
     });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), Class::Verification);
@@ -197,7 +257,11 @@ async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
         let (ran, origin) = case.run(Resource::new(content.clone())).await;
         assert_eq!(ran.outcome().bytes, length);
         case.assert_file(&content);
-        assert_eq!(origin.asked().len() as u64, length.div_ceil(segment).max(1), "length {length}");
+        assert_eq!(
+            origin.asked().len() as u64,
+            length.div_ceil(segment).max(1),
+            "length {length}"
+        );
     }
 }
 

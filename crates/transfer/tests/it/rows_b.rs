@@ -9,7 +9,11 @@ use crate::harness::{Case, content};
 
 /// An origin slow enough that a job can be stopped in its middle.
 async fn slow(content: &Content) -> Origin {
-    Origin::builder().resource("/f.bin", Resource::new(content.clone())).rate_per_connection(2 << 20).start().await
+    Origin::builder()
+        .resource("/f.bin", Resource::new(content.clone()))
+        .rate_per_connection(2 << 20)
+        .start()
+        .await
 }
 
 /// Runs a job until a third of the file came, and stops it.
@@ -23,7 +27,10 @@ async fn stopped_half_way(case: &mut Case, origin: &Origin, content: &Content) {
         stop.cancel();
     };
     let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(matches!(ran.error(), GetError::Interrupted { resumable: true }));
+    assert!(matches!(
+        ran.error(),
+        GetError::Interrupted { resumable: true }
+    ));
     case.stop = tokio_util::sync::CancellationToken::new();
     assert_eq!(case.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
 }
@@ -58,7 +65,12 @@ async fn a15_a_resource_that_became_shorter_starts_again() {
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
     let shorter = Content::random(4, 1000);
-    origin.swap("/f.bin", Resource::new(shorter.clone()).etag("\"v2\"").rule(When::mid_file(), breakage::status(416)));
+    origin.swap(
+        "/f.bin",
+        Resource::new(shorter.clone())
+            .etag("\"v2\"")
+            .rule(When::mid_file(), breakage::status(416)),
+    );
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
     case.assert_file(&shorter);
@@ -75,11 +87,36 @@ async fn b3_damaged_state_is_noticed_and_not_used() {
     };
     let _ = flip;
     let damages: [(Damage, &str); 5] = [
-        (|dir| damage(&dir.join("f.bin.haul-part"), |bytes| bytes[10] ^= 1), "not those that were written"),
-        (|dir| damage(&dir.join("f.bin.haul-part"), |bytes| bytes.truncate(10)), "not those that were written"),
-        (|dir| damage(&dir.join("f.bin.haul-journal"), |bytes| bytes[30] ^= 1), "damaged"),
-        (|dir| damage(&dir.join("f.bin.haul-journal"), |bytes| bytes.splice(0..0, *b"junk\n").for_each(drop)), "damaged"),
-        (|dir| std::fs::write(dir.join("f.bin.haul-journal"), "00000000 {\"header\":{\"format\":99}}\n").unwrap(), "format 99"),
+        (
+            |dir| damage(&dir.join("f.bin.haul-part"), |bytes| bytes[10] ^= 1),
+            "not those that were written",
+        ),
+        (
+            |dir| damage(&dir.join("f.bin.haul-part"), |bytes| bytes.truncate(10)),
+            "not those that were written",
+        ),
+        (
+            |dir| damage(&dir.join("f.bin.haul-journal"), |bytes| bytes[30] ^= 1),
+            "damaged",
+        ),
+        (
+            |dir| {
+                damage(&dir.join("f.bin.haul-journal"), |bytes| {
+                    bytes.splice(0..0, *b"junk\n").for_each(drop)
+                })
+            },
+            "damaged",
+        ),
+        (
+            |dir| {
+                std::fs::write(
+                    dir.join("f.bin.haul-journal"),
+                    "00000000 {\"header\":{\"format\":99}}\n",
+                )
+                .unwrap()
+            },
+            "format 99",
+        ),
     ];
     for (number, (harm, words)) in damages.into_iter().enumerate() {
         let (mut case, content) = (Case::new(), content());
@@ -115,7 +152,9 @@ async fn b3_a_torn_last_line_costs_that_line_only() {
     let (mut case, content) = (Case::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
-    damage(&case.dir.path().join("f.bin.haul-journal"), |bytes| bytes.extend(b"0123abcd {\"done\":{\"sta"));
+    damage(&case.dir.path().join("f.bin.haul-journal"), |bytes| {
+        bytes.extend(b"0123abcd {\"done\":{\"sta")
+    });
     let ran = case.get(&origin.url("/f.bin")).await;
     assert!(ran.outcome().resumed > 0);
     case.assert_file(&content);
@@ -167,7 +206,10 @@ async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
     std::fs::write(case.path(), "mine").unwrap();
     let (ran, origin) = case.run(Resource::new(content())).await;
     assert!(matches!(ran.error(), GetError::Exists { .. }));
-    assert!(origin.asked().is_empty(), "nothing need be asked to know that");
+    assert!(
+        origin.asked().is_empty(),
+        "nothing need be asked to know that"
+    );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     case.options.existing = Existing::Overwrite;
     let (ran, _origin) = case.run(Resource::new(content())).await;
@@ -180,16 +222,27 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
     let mut case = Case::new();
     case.options.existing = Existing::Update;
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-    let origin = Origin::builder().resource("/f.bin", Resource::new(content()).last_modified(date)).start().await;
+    let origin = Origin::builder()
+        .resource("/f.bin", Resource::new(content()).last_modified(date))
+        .start()
+        .await;
     let first = case.get(&origin.url("/f.bin")).await;
     assert!(!first.outcome().not_modified);
     let again = case.get(&origin.url("/f.bin")).await;
     assert!(again.outcome().not_modified);
     let asked = origin.asked();
     let last = asked.last().unwrap();
-    assert_eq!((last.status, last.header("if-modified-since")), (304, Some(date)));
+    assert_eq!(
+        (last.status, last.header("if-modified-since")),
+        (304, Some(date))
+    );
     let newer = Content::random(6, 5000);
-    origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\"").last_modified("Mon, 07 Nov 1994 08:49:37 GMT"));
+    origin.swap(
+        "/f.bin",
+        Resource::new(newer.clone())
+            .etag("\"v2\"")
+            .last_modified("Mon, 07 Nov 1994 08:49:37 GMT"),
+    );
     case.get(&origin.url("/f.bin")).await.outcome();
     case.assert_file(&newer);
 }
@@ -200,7 +253,8 @@ async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_mak
     case.options.connections = Connections::Fixed(2);
     let content = Content::random(11, 40 << 20);
     case.options.segment = Some(8 << 20);
-    let resource = Resource::new(content.clone()).rule(When::always(), breakage::reset_after(5 << 20));
+    let resource =
+        Resource::new(content.clone()).rule(When::always(), breakage::reset_after(5 << 20));
     let (ran, origin) = case.run(resource).await;
     assert!(ran.outcome().retries > 4 || origin.asked().len() > 8);
     case.assert_file(&content);
@@ -211,16 +265,31 @@ async fn b9_a_wrong_checksum_sets_the_file_aside() {
     let mut case = Case::new();
     case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
     let (ran, _origin) = case.run(Resource::new(content())).await;
-    assert!(matches!(ran.error(), GetError::Checksum { origin: "given", aside: Some(_), .. }));
+    assert!(matches!(
+        ran.error(),
+        GetError::Checksum {
+            origin: "given",
+            aside: Some(_),
+            ..
+        }
+    ));
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b9_right_checksums_of_all_kinds_pass() {
     let mut case = Case::new();
-    case.checksums = ["sha256", "sha512", "sha1", "md5", "blake3", "crc32c"].iter().map(|a| a.parse().unwrap()).collect();
+    case.checksums = ["sha256", "sha512", "sha1", "md5", "blake3", "crc32c"]
+        .iter()
+        .map(|a| a.parse().unwrap())
+        .collect();
     let (ran, origin) = case.run(Resource::new(content())).await;
-    let given = ran.outcome().checksums.iter().map(|(algorithm, hex)| format!("{algorithm}:{hex}").parse().unwrap()).collect();
+    let given = ran
+        .outcome()
+        .checksums
+        .iter()
+        .map(|(algorithm, hex)| format!("{algorithm}:{hex}").parse().unwrap())
+        .collect();
     let mut again = Case::new();
     again.checksums = given;
     again.get(&origin.url("/f.bin")).await.outcome();

@@ -12,7 +12,10 @@ use tokio::time::Instant;
 struct SlowDisk;
 
 impl Storage for SlowDisk {
-    #[expect(clippy::disallowed_methods, reason = "a slow disk blocks the thread that writes: that is what is tested")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a slow disk blocks the thread that writes: that is what is tested"
+    )]
     fn write_at(&self, _offset: u64, _pieces: &[Bytes]) -> io::Result<()> {
         std::thread::sleep(Duration::from_millis(400));
         Ok(())
@@ -30,7 +33,7 @@ impl Storage for SlowDisk {
         Ok(())
     }
 
-    fn len(&self) -> io::Result<u64> {
+    fn length(&self) -> io::Result<u64> {
         Ok(0)
     }
 }
@@ -59,6 +62,9 @@ async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
     });
     let worst = heart.join_next().await.unwrap().unwrap();
     // A stalled reactor would be late by a whole write.
-    assert!(worst < Duration::from_millis(300), "a timer was late by {worst:?}");
+    assert!(
+        worst < Duration::from_millis(300),
+        "a timer was late by {worst:?}"
+    );
     writers.join_all().await;
 }

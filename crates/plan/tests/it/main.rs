@@ -1,0 +1,10 @@
+//! The plan as a whole: properties of the segment map under any order of events, and downloads in simulated time.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
+mod link;
+mod segments;
+mod simulation;

@@ -1,0 +1,275 @@
+//! Every byte is written exactly once, under any order of claims, failures and take-overs.
+
+use std::time::Duration;
+
+use haul_plan::{Claim, RangeSet, SegmentOptions, SegmentPlan};
+use proptest::prelude::*;
+
+/// Small sizes, so that a file of thousands of bytes has many segments.
+fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
+    SegmentOptions {
+        first: 64,
+        min: 16,
+        max: 512,
+        fixed,
+        connections,
+    }
+}
+
+/// What a worker may do next.
+#[derive(Debug, Clone)]
+enum Step {
+    /// An idle worker claims.
+    Claim,
+    /// The n-th holder has so many bytes at hand and writes what it may.
+    Write(usize, u64),
+    /// The n-th holder reserves and fails before the write.
+    Fail(usize, u64),
+    /// The n-th holder gives up.
+    Release(usize),
+    /// Time passes.
+    Wait(u64),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => Just(Step::Claim),
+        8 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| Step::Write(n, bytes)),
+        1 => (0usize..8, 1u64..700).prop_map(|(n, bytes)| Step::Fail(n, bytes)),
+        1 => (0usize..8).prop_map(Step::Release),
+        2 => (1u64..3000).prop_map(Step::Wait),
+    ]
+}
+
+/// A plan beside a count of how many times each byte was written.
+struct World {
+    plan: SegmentPlan,
+    held: Vec<(Claim, u64)>,
+    written: Vec<u8>,
+    now: Duration,
+}
+
+impl World {
+    fn new(length: u64, done: &RangeSet, options: SegmentOptions) -> Self {
+        let written = (0..length).map(|at| u8::from(done.contains(at))).collect();
+        Self {
+            plan: SegmentPlan::new(length, done, options),
+            held: Vec::new(),
+            written,
+            now: Duration::ZERO,
+        }
+    }
+
+    fn claim(&mut self) -> bool {
+        let Some(claim) = self.plan.claim(self.now) else {
+            return false;
+        };
+        assert!(!claim.range.is_empty());
+        self.plan.first_byte(claim.id, self.now);
+        let at = claim.range.start;
+        self.held.push((claim, at));
+        true
+    }
+
+    fn write(&mut self, n: usize, bytes: u64) {
+        if self.held.is_empty() {
+            return;
+        }
+        let n = n % self.held.len();
+        let (claim, at) = &mut self.held[n];
+        let granted = self.plan.reserve(claim.id, bytes, self.now);
+        assert!(granted <= bytes);
+        for byte in *at..*at + granted {
+            self.written[usize::try_from(byte).unwrap()] += 1;
+        }
+        *at += granted;
+        self.plan.wrote(claim.id, granted);
+        if *at >= self.plan.end(claim.id) {
+            self.release(n);
+        }
+    }
+
+    fn fail(&mut self, n: usize, bytes: u64) {
+        if !self.held.is_empty() {
+            let n = n % self.held.len();
+            self.plan.reserve(self.held[n].0.id, bytes, self.now);
+            self.release(n);
+        }
+    }
+
+    fn release(&mut self, n: usize) {
+        if !self.held.is_empty() {
+            let n = n % self.held.len();
+            let (claim, _) = self.held.swap_remove(n);
+            self.plan.release(claim.id);
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Claim => drop(self.claim()),
+            Step::Write(n, bytes) => self.write(*n, *bytes),
+            Step::Fail(n, bytes) => self.fail(*n, *bytes),
+            Step::Release(n) => self.release(*n),
+            Step::Wait(ms) => self.now += Duration::from_millis(*ms),
+        }
+    }
+
+    /// The plan's own account is the count's.
+    fn check(&self) {
+        for (at, times) in self.written.iter().enumerate() {
+            assert!(*times <= 1, "byte {at} was written {times} times");
+            assert_eq!(
+                self.plan.done().contains(at as u64),
+                *times == 1,
+                "byte {at}"
+            );
+        }
+        let missing = self.written.iter().filter(|times| **times == 0).count() as u64;
+        assert_eq!(self.plan.remaining(), missing);
+        assert!(self.plan.unclaimed() <= missing);
+    }
+
+    /// Workers that keep going finish the file.
+    fn finish(&mut self) {
+        for round in 0.. {
+            assert!(round < 100_000, "never finished");
+            if self.plan.is_complete() {
+                break;
+            }
+            if self.held.is_empty() {
+                assert!(self.claim(), "bytes are missing, and nobody may fetch them");
+            }
+            self.write(0, 100);
+            self.now += Duration::from_millis(1);
+        }
+        self.check();
+    }
+}
+
+fn any_done(length: u64) -> impl Strategy<Value = RangeSet> {
+    prop::collection::vec((0..=length, 0..=length), 0..5)
+        .prop_map(|pairs| pairs.into_iter().map(|(a, b)| a.min(b)..a.max(b)).collect())
+}
+
+proptest! {
+    #[test]
+    fn every_byte_is_written_exactly_once(
+        (length, done) in (0u64..4000).prop_flat_map(|length| (Just(length), any_done(length))),
+        fixed in prop::option::of(1u64..300),
+        connections in 1usize..20,
+        steps in prop::collection::vec(any_step(), 0..200),
+    ) {
+        let mut world = World::new(length, &done, options(fixed, connections));
+        for step in &steps {
+            world.step(step);
+            world.check();
+        }
+        world.finish();
+    }
+
+    #[test]
+    fn fixed_sizes_are_obeyed(length in 1u64..10_000, fixed in 1u64..2000) {
+        let mut plan = SegmentPlan::new(length, &RangeSet::new(), options(Some(fixed), 4));
+        let mut at = 0;
+        while let Some(claim) = plan.claim(Duration::ZERO) {
+            prop_assert_eq!(claim.range.clone(), at..(at + fixed).min(length));
+            at = claim.range.end;
+        }
+        prop_assert_eq!(at, length);
+    }
+
+    #[test]
+    fn claims_go_from_front_to_back_and_shrink_towards_the_end(length in 10_000u64..100_000) {
+        let mut plan = SegmentPlan::new(length, &RangeSet::new(), SegmentOptions { connections: 4, ..options(None, 4) });
+        let mut claims = Vec::new();
+        while let Some(claim) = plan.claim(Duration::ZERO) {
+            claims.push(claim.range.clone());
+        }
+        prop_assert!(claims.windows(2).all(|pair| pair[0].end == pair[1].start));
+        let (first, last) = (&claims[0], &claims[claims.len() - 1]);
+        prop_assert!(last.end - last.start <= first.end - first.start);
+        prop_assert!(claims.len() >= 8);
+    }
+}
+
+#[test]
+fn a14_lengths_around_a_segment_are_exact() {
+    for length in [0, 1, 15, 16, 17, 63, 64, 65, 128] {
+        World::new(length, &RangeSet::new(), options(None, 4)).finish();
+        World::new(length, &RangeSet::new(), options(Some(64), 4)).finish();
+    }
+}
+
+#[test]
+fn the_largest_file_there_can_be_does_not_overflow() {
+    let mut plan = SegmentPlan::new(u64::MAX, &RangeSet::new(), SegmentOptions::default());
+    let claim = plan.claim(Duration::ZERO).unwrap();
+    plan.reserve(claim.id, u64::MAX, Duration::MAX);
+    plan.wrote(claim.id, u64::MAX);
+    plan.release(claim.id);
+    assert_eq!(
+        plan.remaining(),
+        u64::MAX - (claim.range.end - claim.range.start)
+    );
+    let fixed = SegmentOptions {
+        fixed: Some(u64::MAX),
+        ..SegmentOptions::default()
+    };
+    assert_eq!(
+        SegmentPlan::first_range(&fixed, &RangeSet::new(), None),
+        0..u64::MAX
+    );
+}
+
+#[test]
+fn the_first_request_asks_for_the_first_gap() {
+    let options = options(None, 4);
+    let done: RangeSet = [0..100, 150..1000].into_iter().collect();
+    assert_eq!(
+        SegmentPlan::first_range(&options, &RangeSet::new(), None),
+        0..64
+    );
+    assert_eq!(
+        SegmentPlan::first_range(&options, &done, Some(2000)),
+        100..150
+    );
+    assert_eq!(
+        SegmentPlan::first_range(&options, &RangeSet::new(), Some(10)),
+        0..10
+    );
+}
+
+#[test]
+fn an_answer_is_adopted_as_far_as_it_is_needed() {
+    let done: RangeSet = std::iter::once(100..200).collect();
+    let mut plan = SegmentPlan::new(1000, &done, options(None, 4));
+    assert_eq!(plan.adopt(150..300, Duration::ZERO), None);
+    assert_eq!(plan.adopt(0..300, Duration::ZERO).unwrap().range, 0..100);
+    assert_eq!(
+        plan.adopt(200..u64::MAX, Duration::ZERO).unwrap().range,
+        200..1000
+    );
+    assert_eq!(plan.unclaimed(), 0);
+}
+
+#[test]
+fn a19_a_silent_worker_loses_its_whole_rest_and_a_fast_one_nothing() {
+    let mut plan = SegmentPlan::new(
+        4 << 20,
+        &RangeSet::new(),
+        SegmentOptions {
+            fixed: Some(4 << 20),
+            ..SegmentOptions::default()
+        },
+    );
+    let silent = plan.claim(Duration::ZERO).unwrap();
+    plan.first_byte(silent.id, Duration::from_millis(10));
+    let granted = plan.reserve(silent.id, 1 << 20, Duration::from_millis(20));
+    plan.wrote(silent.id, granted);
+    assert!(!plan.has_work(Duration::from_millis(30)));
+    let over = plan.claim(Duration::from_secs(5)).unwrap();
+    assert_eq!(over.range, 1 << 20..4 << 20);
+    assert!(over.taken_from.unwrap().voided);
+    assert_eq!(plan.reserve(silent.id, 1000, Duration::from_secs(6)), 0);
+}
