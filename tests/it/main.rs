@@ -1,1 +1,5 @@
-//! The binary against scripted and real peers.
+//! The binary as its users meet it: run with arguments, judged by what it prints, returns and leaves.
+//!
+//! [`cli`] runs it against origins of `haul-lab`, inside this process.
+
+mod cli;

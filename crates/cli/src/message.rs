@@ -64,6 +64,9 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn hint(error: &GetError) -> Option<String> {
     let hint = match error {
         GetError::Transport { source, .. } => transport_hint(source.kind()),
+        GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
+            Some("the origin is in trouble: try again later, or --retries N for longer")
+        }
         _ => None,
     };
     hint.map(str::to_owned).or_else(|| error.hint())

@@ -107,7 +107,8 @@ fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
     let output = match file {
         Some(_) if to_stdout => Output::Stdout,
         Some(file) => Output::File(file.clone()),
-        None => Output::Directory(directory.clone().unwrap_or_else(|| PathBuf::from("."))),
+        // Joined with a name it is the name alone, which is how it shall be shown.
+        None => Output::Directory(directory.clone().unwrap_or_default()),
     };
     let job = |(id, url): (u64, &crate::args::HttpUrl)| Job {
         id,

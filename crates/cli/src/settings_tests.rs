@@ -34,7 +34,7 @@ fn without_flags_the_engines_defaults_hold() {
         format!("{client:?}"),
         format!("{:?}", ClientConfig::default())
     );
-    assert_eq!(jobs[0].output, Output::Directory(".".into()));
+    assert_eq!(jobs[0].output, Output::Directory("".into()));
 }
 
 #[test]

@@ -21,15 +21,8 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
             return Exit::Usage.into();
         }
     };
-    if let Some(Err(error)) = args.output.directory.as_ref().map(std::fs::create_dir_all) {
-        let directory = args.output.directory.clone().unwrap_or_default();
-        let error = GetError::Local {
-            action: "create",
-            path: directory,
-            source: error,
-        };
-        message::error(&message::chain(&error), message::hint(&error).as_deref());
-        return Exit::LocalIo.into();
+    if let Err(exit) = make_directory(args) {
+        return exit.into();
     }
     if args.connection.insecure && !args.messages.quiet {
         message::warning("--insecure: nobody checks who answers");
@@ -45,6 +38,24 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
     // A look-up of a name that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
     exit.into()
+}
+
+/// Makes the directory that `-d` names, as those before it did.
+fn make_directory(args: &GetArgs) -> Result<(), Exit> {
+    let Some(directory) = &args.output.directory else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(directory).map_err(|error| {
+        let text = format!(
+            "cannot create the directory {}: {error}",
+            directory.display()
+        );
+        message::error(
+            &message::harmless(&text),
+            Some("choose a place you may write to with -d"),
+        );
+        Exit::LocalIo
+    })
 }
 
 async fn download(args: &GetArgs, settings: GetSettings) -> Exit {

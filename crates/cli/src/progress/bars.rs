@@ -39,6 +39,23 @@ impl Bars {
             drawn,
         }
     }
+
+    /// Draws the board as it is now; nothing while nothing runs.
+    fn refresh(&mut self) {
+        let running = !self.board.running.is_empty();
+        if !running && !self.drawn.is_finished() {
+            self.drawn.finish_and_clear();
+        } else if running {
+            if self.drawn.is_finished() {
+                self.drawn.reset();
+            }
+            let lines = frame(&self.board, (self.screen.height(), self.screen.width()));
+            self.drawn.set_message(lines.join(
+                "
+",
+            ));
+        }
+    }
 }
 
 impl Renderer for Bars {
@@ -55,13 +72,11 @@ impl Renderer for Bars {
 
     fn tick(&mut self, now: Duration) {
         self.board.tick(now);
-        let lines = frame(&self.board, (self.screen.height(), self.screen.width()));
-        if !lines.is_empty() {
-            self.drawn.set_message(lines.join("\n"));
-        }
+        self.refresh();
     }
 
     fn say(&mut self, line: &str) {
+        self.refresh();
         self.drawn.suspend(|| message::note(line));
     }
 

@@ -1,0 +1,104 @@
+//! Credentials go to the origin they are for, and are seen nowhere.
+
+use haul_lab::{Origin, Resource, When, breakage};
+
+use crate::cli::harness::{Haul, content, serve};
+
+/// `me:s3cret`, as Basic sends it.
+const BASIC: &str = "Basic bWU6czNjcmV0";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_to_log_in() {
+    let haul = Haul::new();
+    let token = format!("@{}", haul.write("token", "t0ken\n"));
+    haul.write(".netrc", "machine 127.0.0.1 login me password s3cret\n");
+    let netrc = haul.write("other-netrc", "default login me password s3cret\n");
+    for (flags, expected) in [
+        (&["-u", "me:s3cret"][..], BASIC),
+        (&["--netrc"], BASIC),
+        (&["--netrc-file", &netrc], BASIC),
+        (&["--bearer", "t0ken"], "Bearer t0ken"),
+        (&["--bearer", &token], "Bearer t0ken"),
+        (&["-H", "Authorization: Bearer t0ken"], "Bearer t0ken"),
+    ] {
+        let origin = serve(Resource::new(content())).await;
+        haul.get(&origin.url("/f.bin"), &[flags, &["--overwrite"]].concat())
+            .await
+            .assert_code(0);
+        assert_eq!(
+            origin.asked()[0].header("authorization"),
+            Some(expected),
+            "{flags:?}"
+        );
+    }
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin").replace("http://", "http://me:s3cret@");
+    haul.get(&url, &["--overwrite"]).await.assert_code(0);
+    assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
+    haul.get(&origin.url("/f.bin"), &["--overwrite"])
+        .await
+        .assert_code(0);
+    assert_eq!(
+        origin.asked().last().unwrap().header("authorization"),
+        None,
+        "a .netrc nobody asked for was used"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_credentials_follow_a_redirect_to_another_origin() {
+    let target = serve(Resource::new(content())).await;
+    let away = breakage::status_with(302, "Location", target.url("/f.bin"));
+    let origin = serve(Resource::new(content()).rule(When::always(), away)).await;
+    for flags in [
+        &["-u", "me:s3cret"][..],
+        &["--bearer", "t0ken"],
+        &["-H", "Cookie: s3cret"],
+    ] {
+        let haul = Haul::new();
+        haul.get(&origin.url("/f.bin"), flags).await.assert_code(0);
+        haul.assert_file("f.bin", &content());
+    }
+    for asked in target.asked() {
+        assert_eq!(
+            (asked.header("authorization"), asked.header("cookie")),
+            (None, None)
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_are_seen_nowhere() {
+    let realm = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
+    let builder = Origin::builder().resource(
+        "/locked",
+        Resource::new(content()).rule(When::always(), realm),
+    );
+    let origin = builder
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let haul = Haul::new().with("RUST_LOG", "trace");
+    for path in ["/locked", "/f.bin"] {
+        let url = origin.url(path).replace("http://", "http://me:s3cret@");
+        for flags in [
+            &["-u", "me:s3cret"][..],
+            &["-H", "X-Key: s3cret"],
+            &["--bearer", "s3cret"],
+            &["-H", "Authorization s3cret"],
+            &["--proxy", "ftp://me:s3cret@p.test"],
+            &["--bearer", "s3cret s3cret"],
+        ] {
+            for more in [&["-v"][..], &["--json"], &["--progress", "json"]] {
+                let ran = haul
+                    .get(&url, &[flags, more, &["--overwrite"]].concat())
+                    .await;
+                let all = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(
+                    !all.contains("s3cret") && !all.contains("czNjcmV0"),
+                    "{all}"
+                );
+            }
+        }
+    }
+}

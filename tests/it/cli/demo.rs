@@ -1,0 +1,48 @@
+//! `haul demo`: needs nothing, leaves nothing, and its numbers are on standard output.
+
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_downloads_are_right_and_the_second_is_faster() {
+    let haul = Haul::new();
+    let temporary = haul.path("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    // A proxy that is not there: it must not be asked.
+    let haul = haul
+        .with("TMPDIR", temporary.to_str().unwrap())
+        .with("http_proxy", "http://127.0.0.1:1");
+    let ran = haul.run(&["demo", "--size", "6M", "--rate", "2M"]).await;
+    ran.assert_code(0).assert_says("one.bin  ");
+    let heads: Vec<&str> = ran
+        .stdout
+        .lines()
+        .map(|line| line.get(..16).unwrap_or(line).trim_end())
+        .collect();
+    let expected = [
+        "origin",
+        "one connection",
+        "haul's defaults",
+        "speed-up",
+        "SHA-256, origin",
+        "SHA-256, result",
+    ];
+    assert_eq!(heads, expected, "{ran:#?}");
+    let line = ran
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("speed-up"))
+        .unwrap();
+    let times: f64 = line
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .trim_end_matches(['x', ','])
+        .parse()
+        .unwrap();
+    assert!(times > 1.5, "{ran:#?}");
+    assert!(ran.stdout.ends_with(", the same\n"), "{ran:#?}");
+    assert!(
+        crate::cli::harness::names(&temporary).is_empty(),
+        "it left something"
+    );
+}

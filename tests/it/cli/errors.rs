@@ -1,0 +1,258 @@
+//! What goes wrong is told in one line with a hint, by the right exit code.
+
+use std::time::Duration;
+
+use haul_lab::{Authority, Content, Origin, Resource, When, breakage};
+
+use crate::cli::harness::{Haul, Ran, content, serve};
+
+/// That it is an error line and a hint line, and nothing on standard output.
+#[track_caller]
+fn assert_two_lines(ran: &Ran) {
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!(
+        lines.len() == 2 && lines[0].starts_with("haul: error: ") && lines[1].starts_with("hint: "),
+        "{ran:#?}"
+    );
+    assert_eq!(ran.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_2_for_what_cannot_be_meant() {
+    let haul = Haul::new();
+    let mut told = Vec::new();
+    for args in [
+        &["get"][..],
+        &["get", "example.com/f.iso"],
+        &["get", "ftp://example.com/f.iso"],
+        &["get", "http://h.test/f", "--overwite"],
+        &["get", "http://h.test/f", "--checksum", "sha3:00"],
+        &["get", "http://h.test/f", "--stall-timeout", "soon"],
+        &["get", "http://h.test/f", "http://h.test/g", "-o", "f"],
+        &["get", "http://h.test/f", "-o", "-", "--json"],
+        &["get", "http://h.test/f", "--overwrite", "--update"],
+        &["got", "http://h.test/f"],
+    ] {
+        let ran = haul.run(args).await;
+        ran.assert_code(2);
+        assert_two_lines(&ran);
+        told.push(format!("$ haul {}\n{}", args.join(" "), ran.stderr));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    assert!(haul.listing().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_2_for_files_that_are_not_what_the_flag_needs() {
+    let haul = Haul::new();
+    let junk = haul.write("junk.pem", "junk");
+    haul.get("https://h.test/f", &["--cacert", &junk])
+        .await
+        .assert_code(2)
+        .assert_says("--cacert holds no usable certificate");
+    haul.get("https://h.test/f", &["--cacert", "nowhere"])
+        .await
+        .assert_code(2)
+        .assert_says("cannot read nowhere");
+    haul.get("https://h.test/f", &["--netrc"])
+        .await
+        .assert_code(2)
+        .assert_says(".netrc");
+    haul.get("https://h.test/f", &["-u", "me"])
+        .await
+        .assert_code(2)
+        .assert_says("no terminal");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_3_for_bytes_that_are_not_the_file() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let ran = haul
+        .get(&origin.url("/f.bin"), &["--checksum", "crc32c:00000000"])
+        .await;
+    ran.assert_code(3)
+        .assert_says("crc32c of")
+        .assert_says("hint: what came was set aside as f.bin.haul-bad-checksum");
+    assert_eq!(haul.listing(), ["f.bin.haul-bad-checksum"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_4_for_this_machine() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let haul = Haul::new();
+    haul.write("f.bin", "mine");
+    haul.write("file", "");
+    std::fs::create_dir(haul.path("dir")).unwrap();
+    let mut told = Vec::new();
+    for flags in [
+        &[][..],
+        &["-o", "dir"],
+        &["-o", "nowhere/f"],
+        &["-d", "file/dir"],
+    ] {
+        let ran = haul.get(&url, flags).await;
+        ran.assert_code(4);
+        assert_two_lines(&ran);
+        told.push(format!(
+            "$ haul get URL {}\n{}",
+            flags.join(" "),
+            ran.told(&haul, Some(&origin))
+        ));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    assert_eq!(std::fs::read(haul.path("f.bin")).unwrap(), b"mine");
+    assert_eq!(haul.listing(), ["dir", "f.bin", "file"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_5_for_the_network_and_the_origin() {
+    let builder = Origin::builder().resource(
+        "/404",
+        Resource::new(content()).rule(When::always(), breakage::status(404)),
+    );
+    let builder = builder.resource(
+        "/500",
+        Resource::new(content()).rule(When::always(), breakage::status(500)),
+    );
+    let builder = builder.resource(
+        "/silent",
+        Resource::new(content()).rule(When::always(), breakage::stall_after(1000)),
+    );
+    let loops = Resource::new(content()).rule(
+        When::always(),
+        breakage::status_with(302, "Location", "/loop".into()),
+    );
+    let realm = breakage::status_with(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
+    let origin = builder
+        .resource("/loop", loops)
+        .resource("/401", Resource::new(content()).rule(When::always(), realm))
+        .start()
+        .await;
+    let haul = Haul::new();
+    let mut told = Vec::new();
+    for path in ["/404", "/500", "/silent", "/loop", "/401"] {
+        let ran = haul
+            .get(
+                &origin.url(path),
+                &[
+                    "--retries",
+                    "0",
+                    "--stall-timeout",
+                    "200ms",
+                    "--max-redirs",
+                    "3",
+                ],
+            )
+            .await;
+        ran.assert_code(5);
+        assert!(ran.stderr.starts_with("haul: error: "), "{ran:#?}");
+        told.push(format!(
+            "$ haul get {path}\n{}",
+            ran.told(&haul, Some(&origin))
+        ));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_5_for_hosts_that_are_not_there() {
+    let haul = Haul::new();
+    // Nobody listens on port 1.
+    let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "0"]).await;
+    ran.assert_code(5)
+        .assert_says("cannot connect to")
+        .assert_says("hint: is the host up");
+    let ran = haul
+        .get("http://nowhere.invalid/f", &["--retries", "0"])
+        .await;
+    ran.assert_code(5)
+        .assert_says("nowhere.invalid")
+        .assert_says("hint: ");
+    assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_5_and_the_flag_that_trusts_for_certificates() {
+    let authority = Authority::new();
+    let certificates = [
+        (
+            authority.issue(&["127.0.0.1"]),
+            "not signed by anyone trusted",
+            "--cacert FILE",
+        ),
+        (
+            Authority::self_signed(&["127.0.0.1"]),
+            "not signed by anyone trusted",
+            "--insecure",
+        ),
+    ];
+    for (issued, problem, flag) in certificates {
+        let origin = Origin::builder()
+            .tls(issued.server(None))
+            .resource("/f.bin", Resource::new(content()))
+            .start()
+            .await;
+        let haul = Haul::new();
+        let ran = haul.get(&origin.url("/f.bin"), &[]).await;
+        ran.assert_code(5).assert_says(problem).assert_says(flag);
+        assert!(origin.asked().is_empty(), "a request went to a stranger");
+    }
+    let trusted = Haul::new();
+    let ca = trusted.write("ca.pem", authority.pem());
+    for issued in [
+        authority.issue_expired(&["127.0.0.1"]),
+        authority.issue(&["other.test"]),
+    ] {
+        let origin = Origin::builder()
+            .tls(issued.server(None))
+            .resource("/f.bin", Resource::new(content()))
+            .start()
+            .await;
+        let ran = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
+        ran.assert_code(5)
+            .assert_says("the certificate")
+            .assert_says("hint: --insecure");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_1_when_some_of_several_fail() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let ran = haul
+        .run(&["get", &origin.url("/f.bin"), &origin.url("/missing")])
+        .await;
+    ran.assert_code(1)
+        .assert_says("/missing answered 404")
+        .assert_says("hint: check the URL")
+        .assert_says("f.bin  1.0 MiB in");
+    assert_eq!(haul.listing(), ["f.bin"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn retries_are_as_many_as_told_and_told() {
+    let busy = Resource::new(Content::random(1, 1000)).rule(When::always(), breakage::status(503));
+    let origin = serve(busy).await;
+    let ran = Haul::new()
+        .get(&origin.url("/f.bin"), &["--retries", "2"])
+        .await;
+    ran.assert_code(5)
+        .assert_says("retry 1 in ")
+        .assert_says("retry 2 in ");
+    assert_eq!(origin.asked().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connect_timeout_ends_the_wait() {
+    // A listener that is never accepted from: TLS waits for a hello that does not come.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/f", listener.local_addr().unwrap());
+    let begun = tokio::time::Instant::now();
+    let ran = Haul::new()
+        .get(&url, &["--connect-timeout", "300ms", "--retries", "0"])
+        .await;
+    ran.assert_code(5).assert_says("in time");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}

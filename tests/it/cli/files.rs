@@ -1,0 +1,251 @@
+//! What lies where afterwards: names, resumption, replacement, segments, checksums.
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+
+use crate::cli::harness::{Haul, content, serve};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_goes_where_it_is_told_to() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let haul = Haul::new();
+    for (flags, path) in [
+        (&[][..], "f.bin"),
+        (&["-o", "other"], "other"),
+        (&["-d", "new/dir"], "new/dir/f.bin"),
+    ] {
+        let ran = haul.get(&url, flags).await;
+        ran.assert_code(0).assert_says(path);
+        assert_eq!(ran.stdout, "");
+        haul.assert_file(path, &content());
+    }
+    assert_eq!(haul.listing(), ["f.bin", "new", "other"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_origin_may_name_the_file_but_not_its_place() {
+    let named = Resource::new(content()).header(
+        "Content-Disposition",
+        "attachment; filename=\"../../real.iso\"",
+    );
+    let origin = serve(named).await;
+    let haul = Haul::new();
+    haul.get(&origin.url("/f.bin"), &["-d", "d"])
+        .await
+        .assert_code(0)
+        .assert_says("d/real.iso  1.0 MiB in");
+    haul.assert_file("d/real.iso", &content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn standard_output_is_the_file_and_nothing_else() {
+    let small = Content::fixed("a file\n");
+    let origin = serve(Resource::new(small)).await;
+    let haul = Haul::new();
+    let ran = haul
+        .get(
+            &origin.url("/f.bin"),
+            &["-o", "-", "--checksum", "md5", "-v"],
+        )
+        .await;
+    ran.assert_code(0);
+    assert_eq!(ran.stdout, "a file\n");
+    ran.assert_says("b3e656f8b0828a31f3ed396a1c868786  -")
+        .assert_says("-  7 B in");
+    assert!(haul.listing().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_urls_go_on_at_once_over_shared_connections() {
+    let mut builder = Origin::builder();
+    for n in 0..40u64 {
+        builder = builder.resource(&format!("/f{n}"), Resource::new(Content::random(n, 50_000)));
+    }
+    let origin = builder.start().await;
+    let urls: Vec<String> = (0..40).map(|n| origin.url(&format!("/f{n}"))).collect();
+    let haul = Haul::new();
+    let args: Vec<&str> = std::iter::once("get")
+        .chain(urls.iter().map(String::as_str))
+        .collect();
+    haul.run(&args).await.assert_code(0);
+    for n in 0..40u64 {
+        haul.assert_file(&format!("f{n}"), &Content::random(n, 50_000));
+    }
+    assert_eq!(origin.asked().len(), 40, "a small file takes one request");
+    assert!(
+        origin.connections() <= 16,
+        "{} connections",
+        origin.connections()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_there_is_kept_overwritten_or_updated() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let haul = Haul::new();
+    haul.write("f.bin", "old");
+    haul.get(&url, &["-o", "f.bin"])
+        .await
+        .assert_code(4)
+        .assert_says("exists already")
+        .assert_says("--overwrite");
+    assert!(origin.asked().is_empty(), "it need not have asked");
+    haul.get(&url, &["--overwrite"]).await.assert_code(0);
+    haul.assert_file("f.bin", &content());
+    haul.get(&url, &["--update"])
+        .await
+        .assert_code(0)
+        .assert_says("f.bin  not modified");
+    let newer = Content::random(6, 70_000);
+    origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\""));
+    haul.get(&url, &["--update"]).await.assert_code(0);
+    haul.assert_file("f.bin", &newer);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_command_goes_on_where_a_failed_one_stopped() {
+    let big = Content::random(2, 8 << 20);
+    let breaks = Resource::new(big.clone()).rule(When::always(), breakage::stall_after(3 << 20));
+    let origin = serve(breaks).await;
+    let flags = ["-x", "1", "--retries", "0", "--stall-timeout", "1500ms"];
+    let haul = Haul::new();
+    haul.get(&origin.url("/f.bin"), &flags)
+        .await
+        .assert_code(5)
+        .assert_says("hint: the same command goes on");
+    assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
+    origin.swap("/f.bin", Resource::new(big.clone()));
+    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
+    ran.assert_code(0).assert_says("of it from an earlier run");
+    haul.assert_file("f.bin", &big);
+    assert_eq!(haul.listing(), ["f.bin"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_resume_neither_takes_nor_leaves_anything() {
+    let big = Content::random(2, 8 << 20);
+    let breaks = Resource::new(big.clone()).rule(When::always(), breakage::stall_after(3 << 20));
+    let origin = serve(breaks).await;
+    let flags = [
+        "-x",
+        "1",
+        "--retries",
+        "0",
+        "--stall-timeout",
+        "1500ms",
+        "--no-resume",
+    ];
+    let haul = Haul::new();
+    haul.get(&origin.url("/f.bin"), &flags).await.assert_code(5);
+    assert!(
+        !haul.path("f.bin.haul-journal").exists() && !haul.path("f.bin").exists(),
+        "{:?}",
+        haul.listing()
+    );
+    origin.swap("/f.bin", Resource::new(big.clone()));
+    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
+    ran.assert_code(0);
+    assert!(!ran.stderr.contains("earlier run"), "{ran:#?}");
+    haul.assert_file("f.bin", &big);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_and_connections_are_as_told() {
+    let big = Content::random(3, 4 << 20);
+    let slow = Resource::new(big.clone()).rule(When::always(), breakage::drip(4 << 20));
+    let origin = serve(slow).await;
+    let haul = Haul::new();
+    let ran = haul
+        .get(
+            &origin.url("/f.bin"),
+            &["-x", "3", "--segment-size", "512k", "-v"],
+        )
+        .await;
+    ran.assert_code(0)
+        .assert_says("3 connections")
+        .assert_says("segment 0-524287  ")
+        .assert_says("512.0 KiB  ");
+    haul.assert_file("f.bin", &big);
+    assert_eq!(origin.connections(), 3);
+    let lengths = origin
+        .asked()
+        .iter()
+        .filter_map(|asked| asked.range(4 << 20))
+        .map(|r| r.end - r.start)
+        .max();
+    assert_eq!(lengths, Some(512 << 10));
+    let origin = serve(Resource::new(big.clone())).await;
+    haul.get(
+        &origin.url("/f.bin"),
+        &["-o", "g", "--min-segment-size", "4M"],
+    )
+    .await
+    .assert_code(0);
+    haul.assert_file("g", &big);
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rate_is_limited_over_all_connections() {
+    let big = Content::random(3, 2 << 20);
+    let origin = serve(Resource::new(big.clone())).await;
+    let haul = Haul::new();
+    let begun = tokio::time::Instant::now();
+    haul.get(
+        &origin.url("/f.bin"),
+        &["-x", "4", "--segment-size", "256k", "--limit-rate", "1M"],
+    )
+    .await
+    .assert_code(0);
+    let seconds = begun.elapsed().as_secs_f64();
+    haul.assert_file("f.bin", &big);
+    assert!(
+        (1.0..6.0).contains(&seconds),
+        "{seconds} s for 2 MiB at 1 MiB/s"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checksums_are_verified_and_printed_for_the_sum_tools() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let sha256 = content().sha256();
+    let given = format!("sha256:{sha256}");
+    let flags = [
+        "--checksum",
+        &given,
+        "--checksum",
+        "blake3",
+        "--checksum",
+        "crc32c",
+    ];
+    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
+    ran.assert_code(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[0]),
+        (3, format!("{sha256}  f.bin").as_str())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codings_that_nobody_asked_for_are_undone_when_told() {
+    // "coded\n" by gzip.
+    let coded: &[u8] = &[
+        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 0xff, 0x4b, 0xce, 0x4f, 0x49, 0x4d, 0xe1, 2, 0, 0xe9,
+        0x12, 0xdc, 0x3f, 6, 0, 0, 0,
+    ];
+    let gzip = Resource::new(Content::fixed(coded)).header("Content-Encoding", "gzip");
+    let origin = serve(gzip.rule(When::always(), breakage::ignore_range)).await;
+    let haul = Haul::new();
+    haul.get(&origin.url("/f.bin"), &["-o", "sent"])
+        .await
+        .assert_code(0)
+        .assert_says("--decode");
+    assert_eq!(std::fs::read(haul.path("sent")).unwrap(), coded);
+    haul.get(&origin.url("/f.bin"), &["-o", "plain", "--decode"])
+        .await
+        .assert_code(0);
+    assert_eq!(std::fs::read(haul.path("plain")).unwrap(), b"coded\n");
+}

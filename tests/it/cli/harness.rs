@@ -1,0 +1,208 @@
+//! Runs the binary in a directory of its own, with an environment of its own, for a limited time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, Resource, within};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+/// No run of the binary takes longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A directory to run in.
+pub(crate) struct Haul {
+    pub(crate) dir: TempDir,
+    /// Added to the environment, which is empty but for what a program needs to find itself.
+    variables: Vec<(String, String)>,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A run that is under way.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) stderr: Lines<BufReader<ChildStderr>>,
+}
+
+impl Haul {
+    pub(crate) fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+            variables: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), bytes).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// The names in the directory, sorted.
+    pub(crate) fn listing(&self) -> Vec<String> {
+        names(self.dir.path())
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_file(&self, name: &str, content: &Content) {
+        let found =
+            std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            found == content.to_vec(),
+            "{name} is not what was served: {} bytes",
+            found.len()
+        );
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haul"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env_clear()
+            .env("HOME", self.dir.path());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // Coverage of the binary is written where the caller says.
+        command
+            .envs(std::env::var_os("LLVM_PROFILE_FILE").map(|value| ("LLVM_PROFILE_FILE", value)));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ran {
+        let output = within(LIMIT, self.command(args).output()).await.unwrap();
+        Ran::of(output)
+    }
+
+    /// `haul get` of one URL.
+    pub(crate) async fn get(&self, url: &str, flags: &[&str]) -> Ran {
+        self.run(&[&["get", url], flags].concat()).await
+    }
+
+    /// Starts it; its standard error can be read line by line.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        let mut child = self.command(args).spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        Running { child, stderr }
+    }
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let code = output.status.code().unwrap_or(-1);
+        Self {
+            code,
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// That it ended with this code, said no more than it should, and did not panic.
+    #[track_caller]
+    pub(crate) fn assert_code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        assert!(
+            !self.stderr.contains("panicked") && !self.stderr.contains("backtrace"),
+            "{self:#?}"
+        );
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_says(&self, words: &str) -> &Self {
+        assert!(self.stderr.contains(words), "{words:?} is not in {self:#?}");
+        self
+    }
+
+    /// What it said, with what differs between runs replaced.
+    pub(crate) fn told(&self, haul: &Haul, origin: Option<&Origin>) -> String {
+        let mut text = self
+            .stderr
+            .replace(haul.dir.path().to_str().unwrap(), "[DIR]");
+        if let Some(origin) = origin {
+            text = text.replace(&origin.address().to_string(), "[ORIGIN]");
+        }
+        text
+    }
+}
+
+impl Running {
+    /// Reads until a line of standard error has these words.
+    pub(crate) async fn until(&mut self, words: &str) -> String {
+        let read = async {
+            while let Some(line) = self.stderr.next_line().await.unwrap() {
+                if line.contains(words) {
+                    return line;
+                }
+            }
+            panic!("it ended without saying {words:?}");
+        };
+        within(LIMIT, read).await
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.id().expect("it still runs");
+        let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    /// Waits for its end; what it said since is in `stderr`.
+    pub(crate) async fn end(mut self) -> Ran {
+        let rest = async {
+            let mut stderr = String::new();
+            while let Some(line) = self.stderr.next_line().await.unwrap() {
+                stderr.push_str(&line);
+                stderr.push('\n');
+            }
+            (stderr, self.child.wait_with_output().await.unwrap())
+        };
+        let (stderr, output) = within(LIMIT, rest).await;
+        Ran {
+            stderr,
+            ..Ran::of(output)
+        }
+    }
+}
+
+/// The names in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// An origin with one resource at `/f.bin`.
+pub(crate) async fn serve(resource: Resource) -> Origin {
+    Origin::builder().resource("/f.bin", resource).start().await
+}
+
+/// One and a bit MiB.
+pub(crate) fn content() -> Content {
+    Content::random(5, (1 << 20) + 12_345)
+}

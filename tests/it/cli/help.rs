@@ -1,0 +1,53 @@
+//! Help, version, completions: standard output, exit code 0.
+
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn help_texts() {
+    let haul = Haul::new();
+    for (name, args) in [
+        ("haul", &["-h"][..]),
+        ("get-short", &["get", "-h"]),
+        ("get-long", &["get", "--help"]),
+        ("demo", &["demo", "--help"]),
+        ("completions", &["completions", "--help"]),
+    ] {
+        let ran = haul.run(args).await;
+        ran.assert_code(0);
+        assert_eq!(ran.stderr, "");
+        insta::assert_snapshot!(name, ran.stdout);
+        let widest = ran.stdout.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(100), "{name} is wider than its terminal");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_command_the_help_is_an_error() {
+    let ran = Haul::new().run(&[]).await;
+    ran.assert_code(2).assert_says("Usage: haul <COMMAND>");
+    assert_eq!(ran.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_version_is_one_line() {
+    let ran = Haul::new().run(&["--version"]).await;
+    ran.assert_code(0);
+    assert_eq!(
+        ran.stdout,
+        concat!("haul ", env!("CARGO_PKG_VERSION"), "\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn completions_know_the_flags() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = Haul::new().run(&["completions", shell]).await;
+        ran.assert_code(0);
+        assert!(ran.stdout.contains("max-connections"), "{shell}");
+    }
+    Haul::new()
+        .run(&["completions", "cobol"])
+        .await
+        .assert_code(2)
+        .assert_says("hint: one of bash");
+}

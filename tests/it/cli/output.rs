@@ -1,0 +1,253 @@
+//! What is said where: progress, summaries, objects, colours, quiet.
+
+use std::process::Stdio;
+
+use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
+
+use crate::cli::harness::{Haul, LIMIT, Ran, content, serve};
+
+/// An origin that takes some two seconds over its file.
+async fn slow() -> Origin {
+    serve(Resource::new(Content::random(9, 2 << 20)).rule(When::always(), breakage::drip(1 << 20)))
+        .await
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_pipe_there_is_one_summary_line_and_quiet_takes_it_away() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let ran = haul.get(&origin.url("/f.bin"), &[]).await;
+    ran.assert_code(0);
+    assert_eq!(ran.stdout, "");
+    let words: Vec<&str> = ran.stderr.trim_end().split([' ', ',']).collect();
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
+    assert!(
+        words.starts_with(&["f.bin", "", "1.0", "MiB", "in"])
+            && words.ends_with(&["1", "connection"]),
+        "{ran:#?}"
+    );
+    let quiet = haul
+        .get(&origin.url("/f.bin"), &["-q", "-o", "g", "--insecure"])
+        .await;
+    quiet.assert_code(0);
+    assert_eq!(quiet.stderr, "");
+    haul.get(&origin.url("/404"), &["-q"])
+        .await
+        .assert_code(5)
+        .assert_says("haul: error: ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plain_progress_is_a_line_a_second() {
+    let origin = slow().await;
+    let ran = Haul::new()
+        .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "plain"])
+        .await;
+    ran.assert_code(0);
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert!((2..=4).contains(&lines.len()), "{ran:#?}");
+    assert!(
+        lines[0].starts_with("f.bin  ")
+            && lines[0].contains(" of 2.0 MiB, ")
+            && lines[0].ends_with("1 connection")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bars_are_drawn_where_they_are_asked_for_and_taken_away_again() {
+    let origin = slow().await;
+    let ran = Haul::new()
+        .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "bar"])
+        .await;
+    ran.assert_code(0);
+    assert!(
+        ran.stderr.contains("━") && ran.stderr.contains("1 conn"),
+        "{ran:#?}"
+    );
+    let last = ran.stderr.rsplit("\x1b[2K").next().unwrap_or_default();
+    assert!(
+        last.trim_start_matches('\r')
+            .starts_with("f.bin  2.0 MiB in"),
+        "{ran:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn json_progress_is_one_object_a_line_and_nothing_else() {
+    let origin = slow().await;
+    let haul = Haul::new();
+    let url = origin.url("/f.bin");
+    let ran = haul.get(&url, &["-x", "1", "--progress", "json"]).await;
+    ran.assert_code(0);
+    let events = objects(&ran.stderr);
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (kinds[0], kinds[1], kinds[kinds.len() - 1]),
+        ("started", "named", "finished")
+    );
+    assert!(
+        kinds.contains(&"progress") && kinds.contains(&"segment"),
+        "{kinds:?}"
+    );
+    assert!(
+        events
+            .iter()
+            .all(|event| event["job"] == 0 && event["schema"] == 1)
+    );
+    let done: Vec<u64> = events
+        .iter()
+        .filter_map(|event| event["done"].as_u64())
+        .collect();
+    assert!(done.is_sorted(), "{done:?}");
+
+    let failed = haul.get(&origin.url("/404"), &["--progress", "json"]).await;
+    failed.assert_code(5);
+    let events = objects(&failed.stderr);
+    let last = events.last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["class"]),
+        (&"failed".into(), &"network".into())
+    );
+    assert_eq!(last["hint"], "check the URL");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_are_one_object_a_url() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let url = origin.url("/f.bin");
+    let ran = haul
+        .run(&[
+            "get",
+            &url,
+            &origin.url("/404"),
+            "--json",
+            "--checksum",
+            "crc32c",
+        ])
+        .await;
+    ran.assert_code(1);
+    let results = objects(&ran.stdout);
+    assert_eq!(results.len(), 2);
+    let (failed, done): (Vec<&Value>, Vec<&Value>) = results
+        .iter()
+        .partition(|result| result["error"].is_object());
+    let (failed, done) = (failed[0], done[0]);
+    assert_eq!(
+        (&done["url"], &done["final_url"], &done["path"]),
+        (&url.as_str().into(), &url.as_str().into(), &"f.bin".into())
+    );
+    assert_eq!(
+        (&done["bytes"], &done["resumed"], &done["retries"]),
+        (&content().length().into(), &0.into(), &0.into())
+    );
+    assert_eq!(
+        (&done["etag"], &done["connections"], &done["segments"]),
+        (&"\"v1\"".into(), &1.into(), &1.into())
+    );
+    assert!(
+        done["ms"].is_u64() && done["rate"].as_u64() > Some(0),
+        "{done}"
+    );
+    assert_eq!(done["checksums"]["crc32c"].as_str().map(str::len), Some(8));
+    assert_eq!(
+        (&failed["error"]["class"], &failed["error"]["hint"]),
+        (&"network".into(), &"check the URL".into())
+    );
+    assert!(failed["error"]["message"].as_str().unwrap().contains("404"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
+    let args = ["get", "h.test/f"];
+    let plain = Haul::new().run(&args).await;
+    assert!(!plain.stderr.contains('\x1b'), "{plain:#?}");
+    let coloured = Haul::new().with("CLICOLOR_FORCE", "1").run(&args).await;
+    assert!(coloured.stderr.contains("\x1b["), "{coloured:#?}");
+    assert_eq!(
+        anstream::adapter::strip_str(&coloured.stderr).to_string(),
+        plain.stderr
+    );
+    let forbidden = Haul::new()
+        .with("CLICOLOR_FORCE", "1")
+        .with("NO_COLOR", "1")
+        .run(&args)
+        .await;
+    assert_eq!(forbidden.stderr, plain.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_leaves_ends_it_quietly() {
+    let origin = serve(Resource::new(Content::random(1, 64 << 20))).await;
+    let haul = Haul::new();
+    let mut child = haul
+        .command(&["get", &origin.url("/f.bin"), "-o", "-"])
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut first = [0; 10];
+    within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
+    drop(stdout);
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(141);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(first.as_slice(), Content::random(1, 64 << 20).slice(0..10));
+}
+
+/// Runs a command line on a terminal of its own, by script(1); what it wrote there. `None` where there is no script(1).
+#[cfg(target_os = "linux")]
+async fn on_a_terminal(haul: &Haul, line: &str) -> Option<String> {
+    let mut command = tokio::process::Command::new("script");
+    command
+        .args(["-qefc", line, "/dev/null"])
+        .current_dir(haul.dir.path());
+    command
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = within(LIMIT, command.output()).await.ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
+    let origin = slow().await;
+    let haul = Haul::new();
+    let get = format!(
+        "{} get -x 1 --overwrite {}",
+        env!("CARGO_BIN_EXE_haul"),
+        origin.url("/f.bin")
+    );
+    let Some(wide) = on_a_terminal(&haul, &format!("stty rows 24 cols 100; {get}")).await else {
+        return;
+    };
+    assert!(wide.contains("━") && wide.contains("1 conn"), "{wide:?}");
+    let narrow = on_a_terminal(&haul, &format!("stty rows 24 cols 20; {get}"))
+        .await
+        .unwrap_or_default();
+    let frames: Vec<&str> = narrow
+        .split(['\r', '\n'])
+        .filter(|line| line.contains('%'))
+        .collect();
+    assert!(!frames.is_empty() && !narrow.contains("━"), "{narrow:?}");
+    let dumb = on_a_terminal(&haul, &format!("TERM=dumb {get}"))
+        .await
+        .unwrap_or_default();
+    assert!(
+        !dumb.contains("━") && dumb.contains("f.bin  2.0 MiB in"),
+        "{dumb:?}"
+    );
+}

@@ -1,0 +1,73 @@
+//! The first signal stops and keeps, the second does not wait.
+
+use haul_lab::{Content, Resource, When, breakage};
+use rustix::process::Signal;
+
+use crate::cli::harness::{Haul, serve};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let big = Content::random(4, 4 << 20);
+        let origin =
+            serve(Resource::new(big.clone()).rule(When::first(12), breakage::drip(512 << 10)))
+                .await;
+        let haul = Haul::new();
+        let url = origin.url("/f.bin");
+        let args = ["get", &url, "-x", "2", "--segment-size", "256k", "-v"];
+        let mut running = haul.start(&args);
+        running.until("segment ").await;
+        running.signal(signal);
+        let ran = running.end().await;
+        ran.assert_code(130)
+            .assert_says("haul: stopping; once more")
+            .assert_says("haul: error: interrupted");
+        ran.assert_says("hint: the same command goes on where this one stopped");
+        assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
+        haul.run(&args)
+            .await
+            .assert_code(0)
+            .assert_says("of it from an earlier run");
+        haul.assert_file("f.bin", &big);
+        assert_eq!(haul.listing(), ["f.bin"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
+    let slow = Resource::new(Content::random(4, 4 << 20))
+        .rule(When::always(), breakage::stall_after(1000));
+    let origin = serve(slow).await;
+    let urls: Vec<String> = (0..40)
+        .map(|n| origin.url(&format!("/f.bin?{n}")))
+        .collect();
+    let dirs = Haul::new();
+    let mut args: Vec<&str> = vec!["get", "--progress", "json", "-d", "d"];
+    args.extend(urls.iter().map(String::as_str));
+    let mut running = dirs.start(&args);
+    running.until("\"named\"").await;
+    running.signal(Signal::INT);
+    running.end().await.assert_code(130);
+    assert!(
+        origin.asked().len() < 40,
+        "{} requests",
+        origin.asked().len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_signal_does_not_wait() {
+    // Nobody reads its standard output: once the pipe is full, the write to it holds up the first signal.
+    let origin = serve(Resource::new(Content::random(4, 64 << 20))).await;
+    let haul = Haul::new();
+    let mut running = haul.start(&["get", &origin.url("/f.bin"), "-o", "-"]);
+    let stdout = running.child.stdout.take();
+    while origin.sent() == 0 && origin.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    running.signal(Signal::INT);
+    running.until("haul: stopping; once more").await;
+    running.signal(Signal::INT);
+    running.end().await.assert_code(130);
+    drop(stdout);
+}
