@@ -122,3 +122,7 @@ fn checkpoint(
     journal.append(&joined(pieces))?;
     Ok(Some(journal))
 }
+
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

@@ -305,3 +305,53 @@ async fn stopping_before_anything_came_leaves_nothing() {
     let _ = Duration::ZERO;
     assert!(!case.path().exists());
 }
+
+/// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
+/// and on the error table).
+fn small_disk(dir: &std::path::Path) -> Option<Mounted> {
+    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "haul-test"]).arg(dir).output();
+    mount.is_ok_and(|output| output.status.success()).then(|| Mounted(dir.to_owned()))
+}
+
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
+    let case = Case::new();
+    let Some(_mounted) = small_disk(case.dir.path()) else { return };
+    let (ran, origin) = case.run(Resource::new(content())).await;
+    assert!(matches!(ran.error(), GetError::NoSpace { .. }), "{:?}", ran.error());
+    assert!(ran.error().hint().is_some());
+    assert_eq!(origin.asked().len(), 1);
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goes_on() {
+    let case = Case::new();
+    let Some(_mounted) = small_disk(case.dir.path()) else { return };
+    let content = Content::random(8, 900 << 10);
+    let ballast = case.dir.path().join("ballast");
+    let origin = Origin::builder().resource("/f.bin", Resource::new(content.clone())).rate_per_connection(400 << 10).start().await;
+    let fill = async {
+        while origin.sent() < 300 << 10 {
+            tokio::task::yield_now().await;
+        }
+        // What is still free when the look at the disk was fine; the write fails when it is full, as it should.
+        let _ = std::fs::write(&ballast, vec![1; 1 << 20]);
+    };
+    let url = origin.url("/f.bin");
+    let (ran, ()) = tokio::join!(case.get(&url), fill);
+    assert_eq!(ran.error().class(), Class::LocalIo, "{:?}", ran.error());
+    assert!(!case.path().exists());
+    std::fs::remove_file(&ballast).unwrap();
+    let again = case.get(&url).await;
+    assert_eq!(again.outcome().bytes, content.length());
+    case.assert_file(&content);
+}
