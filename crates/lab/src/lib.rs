@@ -1,18 +1,25 @@
-//! What tests, `demo` and benches share: an origin that can break every rule, a slow link, certificates.
+//! What tests, `demo` and benches share: an origin that can break every rule, a slow link, proxies, certificates.
 //!
 //! These are real programs over real sockets on loopback, in the caller's process: [`Origin`] answers HTTP/1.1 by writing
 //! raw bytes, since it must be able to say what no library would let it say; [`SlowLink`] relays TCP with latency, rate and
-//! cuts; [`Authority`] issues good and bad certificates. Each stops when it is dropped. [`within`] puts a limit on a test.
+//! cuts; [`HttpProxy`] and [`SocksProxy`] stand between and tell what they were asked; [`Authority`] issues good and bad
+//! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within`] puts a limit on a
+//! test.
 
 mod content;
 mod link;
+mod listening;
 mod origin;
 mod pace;
+mod proxy;
 mod tls;
 mod within;
 
 pub use content::Content;
 pub use link::{Link, SlowLink};
 pub use origin::{Asked, Body, Framing, Origin, OriginBuilder, Reply, Resource, When, breakage};
-pub use tls::{Authority, Issued};
+pub use proxy::{
+    HttpProxy, HttpProxyBuilder, SocksAsked, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksTarget,
+};
+pub use tls::{Authority, Issued, PemFiles};
 pub use within::within;

@@ -1,4 +1,7 @@
 //! A rate kept by waiting: small pieces, each sent when its time has come.
+//!
+//! A timer fires up to a millisecond late. What is lost by that is made up for within [`SLACK`], or a stream of 5 ms pieces
+//! would run at five sixths of its rate; a longer rest is not, since a limit is a limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,12 +11,19 @@ use tokio::time::{Instant, sleep_until};
 /// How often a paced stream sends.
 const TICK: Duration = Duration::from_millis(5);
 
+/// How late a piece may be and still count as on time.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// The most that goes at once, in bytes, so that those who share a rate take turns.
+const TURN: usize = 64 * 1024;
+
 /// A rate; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
+    /// Bytes a second.
     rate: u64,
-    /// When the next byte may go.
-    next: Arc<Mutex<Instant>>,
+    /// When the last byte that was let go is through.
+    through: Arc<Mutex<Instant>>,
 }
 
 impl Pace {
@@ -21,27 +31,40 @@ impl Pace {
     pub(crate) fn new(rate: u64) -> Self {
         Self {
             rate: rate.max(1),
-            next: Arc::new(Mutex::new(Instant::now())),
+            through: Arc::new(Mutex::new(Instant::now())),
         }
     }
 
     /// How much goes at once, in bytes.
     pub(crate) fn quantum(&self) -> usize {
         let bytes = u128::from(self.rate) * TICK.as_nanos() / 1_000_000_000;
-        usize::try_from(bytes)
-            .unwrap_or(usize::MAX)
-            .clamp(1, 256 * 1024)
+        usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, TURN)
     }
 
-    /// Waits until `bytes` may go. They are counted before the wait, so that the rate is never exceeded.
+    /// Waits until `bytes` may go. They are counted before the wait, so that since it began to be used the rate is never
+    /// exceeded, but by what [`SLACK`] lets catch up after a rest. Dropped, it leaves them counted.
     pub(crate) async fn wait(&self, bytes: usize) {
         let until = {
-            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-            // A rest is not made up for: a limit is a limit.
-            *next = (*next).max(Instant::now())
-                + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
-            *next
+            let mut through = self.through.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let from = (*through).max(now.checked_sub(SLACK).unwrap_or(now));
+            *through = from + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+            *through
         };
-        sleep_until(until).await;
+        if until > Instant::now() {
+            sleep_until(until).await;
+        }
+    }
+}
+
+/// What several rates let go at once, in bytes; `None` if there is none.
+pub(crate) fn quantum(paces: &[&Pace]) -> Option<usize> {
+    paces.iter().map(|pace| pace.quantum()).min()
+}
+
+/// Waits until `bytes` may go by all of them.
+pub(crate) async fn wait(paces: &[&Pace], bytes: usize) {
+    for pace in paces {
+        pace.wait(bytes).await;
     }
 }

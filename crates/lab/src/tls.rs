@@ -1,5 +1,9 @@
-//! Certificates, good and bad, from an authority made for a test.
+//! Certificates, good and bad, from an authority made for a test (row A27).
+//!
+//! A wrong host is a good certificate for another name; a client's certificate is one like any other, shown instead of served.
 
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rcgen::{
@@ -10,11 +14,14 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use tempfile::TempDir;
 
 /// An authority that signs certificates.
 #[derive(Debug)]
 pub struct Authority {
+    /// What clients trust.
     certificate: Certificate,
+    /// What signs.
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -25,6 +32,17 @@ pub struct Issued {
     pub certificate: String,
     /// Its key, PEM.
     pub key: String,
+}
+
+/// A certificate and its key as files, in a directory that goes when this is dropped.
+#[derive(Debug)]
+pub struct PemFiles {
+    /// Removed with this.
+    _directory: TempDir,
+    /// The certificate.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 impl Authority {
@@ -112,6 +130,25 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 impl Issued {
+    /// Both as files, for what takes paths.
+    ///
+    /// # Errors
+    /// When a temporary directory cannot be written to.
+    pub fn files(&self) -> io::Result<PemFiles> {
+        let directory = tempfile::tempdir()?;
+        let (certificate, key) = (
+            directory.path().join("certificate.pem"),
+            directory.path().join("key.pem"),
+        );
+        std::fs::write(&certificate, &self.certificate)?;
+        std::fs::write(&key, &self.key)?;
+        Ok(PemFiles {
+            _directory: directory,
+            certificate,
+            key,
+        })
+    }
+
     /// A server's settings with this certificate; with `clients`, only those signed by it may connect.
     ///
     /// # Panics

@@ -1,9 +1,8 @@
-//! An answer before it is written: what a conforming origin would say, for rules to change.
+//! An answer before it is written, for rules to change; how it is written is in `write`.
 
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use super::{Asked, Resource};
 use crate::content::Content;
 
 /// Where a body's bytes come from.
@@ -25,14 +24,24 @@ impl Body {
         }
     }
 
-    pub(crate) fn slice(&self, range: Range<u64>) -> Vec<u8> {
+    /// All of it.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.append(0..self.length(), &mut bytes);
+        bytes
+    }
+
+    /// Puts some of it, as far as it exists, at the end of a buffer.
+    pub(crate) fn append(&self, range: Range<u64>, buffer: &mut Vec<u8>) {
         match self {
             Self::Part(content, part) => {
-                content.slice(part.start + range.start..(part.start + range.end).min(part.end))
+                let at = |at: u64| part.start.saturating_add(at).min(part.end);
+                content.append(at(range.start)..at(range.end), buffer);
             }
             Self::Raw(bytes) => {
-                let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-                bytes[index(range.start)..index(range.end)].to_vec()
+                let at = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+                buffer.extend_from_slice(&bytes[at(range.start)..at(range.end)]);
             }
         }
     }
@@ -47,6 +56,8 @@ pub enum Framing {
     Chunked,
     /// By closing.
     Close,
+    /// Not at all: the head says nothing of a body, as that of a tunnel does.
+    Silent,
 }
 
 /// An answer before it is written.
@@ -56,8 +67,13 @@ pub struct Reply {
     pub version: String,
     /// The status.
     pub status: u16,
-    /// Header fields in order, names as they will be written; Content-Length is added by the framing.
+    /// The reason phrase, if it is not the usual one.
+    pub reason: Option<String>,
+    /// Header fields in order, names as they will be written, values too, with whatever is in them; Content-Length is added
+    /// by the framing.
     pub headers: Vec<(String, String)>,
+    /// All names of header fields are written in lower case.
+    pub lower_case: bool,
     /// The body.
     pub body: Body,
     /// How its end is told.
@@ -72,6 +88,8 @@ pub struct Reply {
     pub rate: Option<u64>,
     /// Waited before the head.
     pub delay: Duration,
+    /// The head goes out in pieces of so many bytes, each in a packet of its own.
+    pub trickle: Option<usize>,
     /// Written before the head, as it is.
     pub prelude: Vec<u8>,
     /// Written in place of head and body, as it is; then the connection is closed.
@@ -83,73 +101,39 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// What a conforming origin says (RFC 9110 13.2.2, 14).
-    pub(crate) fn conforming(asked: &Asked, resource: &Resource) -> Self {
-        let length = resource.content.length();
-        let mut reply = Self::whole(resource);
-        let matches = |field: &str, name: &str| {
-            asked
-                .header(field)
-                .is_some_and(|sent| resource.field(name) == Some(sent))
-        };
-        if matches("if-none-match", "etag")
-            || (asked.header("if-none-match").is_none()
-                && matches("if-modified-since", "last-modified"))
-        {
-            reply.status = 304;
-            reply.body = Body::Raw(Vec::new());
-            return reply;
-        }
-        let if_range = asked.header("if-range").is_none_or(|sent| {
-            resource.field("etag") == Some(sent) || resource.field("last-modified") == Some(sent)
-        });
-        if let Some(range) = asked.range(length).filter(|_| if_range) {
-            reply.take_range(range, length);
-        }
-        reply
-    }
-
-    /// Everything, whatever was asked.
-    pub(crate) fn whole(resource: &Resource) -> Self {
-        let mut headers = resource.headers.clone();
-        headers.push((
-            "Date".into(),
-            httpdate::fmt_http_date(std::time::SystemTime::now()),
-        ));
-        headers.push(("Accept-Ranges".into(), "bytes".into()));
-        Self {
+    /// A status, the date, and nothing else.
+    #[must_use]
+    pub fn empty(status: u16) -> Self {
+        let mut reply = Self {
             version: "HTTP/1.1".into(),
-            status: 200,
-            headers,
-            body: Body::Part(resource.content.clone(), 0..resource.content.length()),
+            status,
+            reason: None,
+            headers: Vec::new(),
+            lower_case: false,
+            body: Body::Raw(Vec::new()),
             framing: Framing::Length,
             claimed_length: None,
             cut: None,
             stall: None,
             rate: None,
             delay: Duration::ZERO,
+            trickle: None,
             prelude: Vec::new(),
             raw: None,
             endless: false,
             refuse: false,
-        }
+        };
+        reply.set("Date", &httpdate::fmt_http_date(SystemTime::now()));
+        reply
     }
 
-    fn take_range(&mut self, range: Range<u64>, length: u64) {
-        if range.start >= length || range.is_empty() {
-            self.status = 416;
-            self.set("Content-Range", &format!("bytes */{length}"));
-            self.body = Body::Raw(Vec::new());
-            return;
-        }
-        self.status = 206;
-        self.set(
-            "Content-Range",
-            &format!("bytes {}-{}/{length}", range.start, range.end - 1),
-        );
-        if let Body::Part(_, part) = &mut self.body {
-            *part = range;
-        }
+    /// A header field's value.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// Sets a header field, replacing one of that name.
@@ -164,30 +148,38 @@ impl Reply {
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
+    /// Whether something else than this answer's head and body is written.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        self.refuse || self.endless || self.raw.is_some()
+    }
+
     /// The head as it is written.
     pub(crate) fn head(&self) -> Vec<u8> {
-        let mut head = format!(
-            "{} {} {}\r\n",
-            self.version,
-            self.status,
-            reason(self.status)
-        );
+        let reason = self
+            .reason
+            .as_deref()
+            .unwrap_or_else(|| reason(self.status));
+        let mut head = format!("{} {} {reason}\r\n", self.version, self.status);
+        let mut line = |name: &str, value: &str| {
+            if self.lower_case {
+                head.push_str(&name.to_ascii_lowercase());
+            } else {
+                head.push_str(name);
+            }
+            head.extend([": ", value, "\r\n"]);
+        };
         for (name, value) in &self.headers {
-            head.push_str(name);
-            head.push_str(": ");
-            head.push_str(value);
-            head.push_str("\r\n");
+            line(name, value);
         }
         match self.framing {
             _ if self.status == 304 => {}
             Framing::Length => {
                 let length = self.claimed_length.unwrap_or_else(|| self.body.length());
-                head.push_str("Content-Length: ");
-                head.push_str(&length.to_string());
-                head.push_str("\r\n");
+                line("Content-Length", &length.to_string());
             }
-            Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
-            Framing::Close => head.push_str("Connection: close\r\n"),
+            Framing::Chunked => line("Transfer-Encoding", "chunked"),
+            Framing::Close if self.field("connection").is_none() => line("Connection", "close"),
+            Framing::Close | Framing::Silent => {}
         }
         head.push_str("\r\n");
         head.into_bytes()
@@ -199,6 +191,7 @@ fn reason(status: u16) -> &'static str {
         200 => "OK",
         206 => "Partial Content",
         304 => "Not Modified",
+        404 => "Not Found",
         416 => "Range Not Satisfiable",
         _ => "As Scripted",
     }

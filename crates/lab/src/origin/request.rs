@@ -1,8 +1,6 @@
-//! What was asked, and which requests a rule is for.
+//! What was asked.
 
-use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A request, and what became of it.
 #[derive(Debug, Clone, Default)]
@@ -13,20 +11,26 @@ pub struct Asked {
     pub connection: usize,
     /// Connections that were open when its own was accepted, that one among them.
     pub open: usize,
+    /// Bytes of bodies that the origin had sent in all when it came.
+    pub served: u64,
     /// `GET`.
     pub method: String,
     /// The request line's target.
     pub target: String,
+    /// `HTTP/1.1`.
+    pub version: String,
     /// Header fields, names in lower case.
     pub headers: Vec<(String, String)>,
     /// The status that was answered; 0 for none.
     pub status: u16,
-    /// Bytes of the body that went out.
+    /// Bytes of the body that went out; of a tunnel, those towards the client, counted at its end.
     pub sent: u64,
+    /// The answer was broken off, as the script said.
+    pub cut: bool,
 }
 
 impl Asked {
-    /// A header field's value.
+    /// A header field's value, by its name in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
@@ -41,7 +45,8 @@ impl Asked {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// The range asked for, half-open, within a length; `None` if there is none or it is not one that is understood.
+    /// The range asked for, half-open, within a length; `None` if there is none or it is not one that is understood
+    /// (RFC 9110 14.1.2). It is empty or begins at the length or later when nothing satisfies it.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
         let (first, last) = self
@@ -51,12 +56,12 @@ impl Asked {
         if first.is_empty() {
             return Some(length.saturating_sub(last.parse().ok()?)..length);
         }
-        let end = if last.is_empty() {
-            length
-        } else {
-            last.parse::<u64>().ok()?.saturating_add(1).min(length)
-        };
-        Some(first.parse().ok()?..end)
+        let first: u64 = first.parse().ok()?;
+        if last.is_empty() {
+            return Some(first..length);
+        }
+        let last: u64 = last.parse().ok().filter(|last| *last >= first)?;
+        Some(first..last.saturating_add(1).min(length))
     }
 
     /// Where the range asked for begins; 0 without one.
@@ -65,78 +70,38 @@ impl Asked {
         self.range(u64::MAX).map_or(0, |range| range.start)
     }
 
-    /// Reads a request's head.
+    /// The client wants the connection closed after the answer (RFC 9112 9.3), or has sent a body, which nobody reads.
+    pub(crate) fn is_last(&self) -> bool {
+        let says = |word: &str| {
+            self.header("connection").is_some_and(|value| {
+                value
+                    .split(',')
+                    .any(|option| option.trim().eq_ignore_ascii_case(word))
+            })
+        };
+        let body = self.header("transfer-encoding").is_some()
+            || self.header("content-length").is_some_and(|n| n != "0");
+        says("close") || body || (self.version == "HTTP/1.0" && !says("keep-alive"))
+    }
+
+    /// Reads a request's head; `None` if it is not one.
     pub(crate) fn parse(head: &str) -> Option<Self> {
-        let mut lines = head.lines();
+        let mut lines = head.split("\r\n");
         let mut words = lines.next()?.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
         let field = |line: &str| {
             let (name, value) = line.split_once(':')?;
-            Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         };
         Some(Self {
-            method,
-            target,
-            headers: lines.filter_map(field).collect(),
+            method: method.into(),
+            target: target.into(),
+            version: version.into(),
+            headers: lines
+                .take_while(|line| !line.is_empty())
+                .map(field)
+                .collect::<Option<_>>()?,
             ..Self::default()
         })
-    }
-}
-
-/// Which requests a rule is for.
-#[derive(Clone)]
-pub struct When(Arc<dyn Fn(&Asked) -> bool + Send + Sync>);
-
-impl fmt::Debug for When {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("When")
-    }
-}
-
-impl When {
-    /// Those for which this is true.
-    #[must_use]
-    pub fn is(test: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(test))
-    }
-
-    /// All.
-    #[must_use]
-    pub fn always() -> Self {
-        Self::is(|_| true)
-    }
-
-    /// The n-th for the path, from 0 on.
-    #[must_use]
-    pub fn nth(number: usize) -> Self {
-        Self::is(move |asked| asked.number == number)
-    }
-
-    /// All after the first n for the path.
-    #[must_use]
-    pub fn after(count: usize) -> Self {
-        Self::is(move |asked| asked.number >= count)
-    }
-
-    /// The first n for the path.
-    #[must_use]
-    pub fn first(count: usize) -> Self {
-        Self::is(move |asked| asked.number < count)
-    }
-
-    /// Those for a range that does not begin at 0.
-    #[must_use]
-    pub fn mid_file() -> Self {
-        Self::is(|asked| asked.start() > 0)
-    }
-
-    /// Those over connections that came when n were open already.
-    #[must_use]
-    pub fn crowded(connections: usize) -> Self {
-        Self::is(move |asked| asked.open > connections)
-    }
-
-    pub(crate) fn fits(&self, asked: &Asked) -> bool {
-        (self.0)(asked)
     }
 }

@@ -1,0 +1,159 @@
+//! One direction of a link: a delay line between a reader and a writer.
+//!
+//! The reader stamps each piece with the time at which it is due and puts it in a queue; the writer waits for that time, then for
+//! the rate. The queue is bounded by bytes, so that small reads do not make the line shorter than large ones would.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, sleep_until};
+
+use crate::pace::{self, Pace};
+
+/// Bytes that are read at once.
+const PIECE: usize = 64 * 1024;
+
+/// Bytes under way where no rate says how many may be: 16 MiB are 160 MB/s at 100 ms.
+const UNDER_WAY: usize = 16 << 20;
+
+/// Under a rate, what is held beyond the line itself: as long as a router's short queue.
+const QUEUE: Duration = Duration::from_millis(20);
+
+/// Pieces in the queue; bytes bind first unless reads are tiny.
+const PIECES: usize = 1 << 14;
+
+/// How a direction ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// By a reset of either side, or as one.
+    Reset,
+    /// By a cut that looks like an end.
+    Close,
+}
+
+impl From<io::Error> for Broken {
+    fn from(_: io::Error) -> Self {
+        Self::Reset
+    }
+}
+
+/// What is done in one direction.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    /// From reading to writing.
+    pub(super) latency: Duration,
+    /// The smallest of the rates, in bytes a second.
+    pub(super) rate: Option<u64>,
+    /// All rates.
+    pub(super) paces: Vec<Pace>,
+    /// After how many bytes it ends, and whether by a reset.
+    pub(super) cut: Option<(u64, bool)>,
+}
+
+impl Way {
+    /// How many bytes may be between the two sides.
+    fn capacity(&self) -> usize {
+        let held = self.rate.map_or(UNDER_WAY as u128, |rate| {
+            u128::from(rate) * (self.latency + QUEUE).as_millis() / 1000
+        });
+        usize::try_from(held)
+            .unwrap_or(UNDER_WAY)
+            .clamp(2 * PIECE, UNDER_WAY)
+    }
+}
+
+/// What is under way.
+#[derive(Debug)]
+struct Piece {
+    /// When it arrives.
+    due: Instant,
+    /// Nothing at the end.
+    bytes: Bytes,
+    /// Its place in the line, given back when it has left.
+    _place: OwnedSemaphorePermit,
+}
+
+/// Carries both directions until both have ended, or one has broken; `told` of each piece that went down.
+pub(super) async fn carry(
+    (client, server): (&mut TcpStream, &mut TcpStream),
+    (up, down): (Way, Way),
+    told: &(impl Fn(u64) + Sync),
+) -> Result<(), Broken> {
+    let (from_client, to_client) = client.split();
+    let (from_server, to_server) = server.split();
+    tokio::try_join!(
+        direction((from_client, to_server), up, &|_| ()),
+        direction((from_server, to_client), down, told),
+    )?;
+    Ok(())
+}
+
+async fn direction(
+    (from, to): (ReadHalf<'_>, WriteHalf<'_>),
+    way: Way,
+    told: &(impl Fn(u64) + Sync),
+) -> Result<(), Broken> {
+    let (sender, receiver) = mpsc::channel(PIECES);
+    tokio::try_join!(read(from, sender, &way), write(to, receiver, (&way, told)))?;
+    Ok(())
+}
+
+async fn read(
+    mut from: ReadHalf<'_>,
+    sender: mpsc::Sender<Piece>,
+    way: &Way,
+) -> Result<(), Broken> {
+    let places = Arc::new(Semaphore::new(way.capacity()));
+    let mut buffer = vec![0; PIECE];
+    loop {
+        // Room for what may come, before it is read: what is not yet due keeps the sender waiting.
+        let wanted = u32::try_from(PIECE).unwrap_or(u32::MAX);
+        let room = Arc::clone(&places).acquire_many_owned(wanted).await;
+        let Ok(mut place) = room else {
+            return Ok(());
+        };
+        let count = from.read(&mut buffer).await?;
+        drop(place.split(PIECE - count));
+        let piece = Piece {
+            due: Instant::now() + way.latency,
+            bytes: Bytes::copy_from_slice(&buffer[..count]),
+            _place: place,
+        };
+        if sender.send(piece).await.is_err() || count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+async fn write(
+    mut to: WriteHalf<'_>,
+    mut receiver: mpsc::Receiver<Piece>,
+    (way, told): (&Way, &(impl Fn(u64) + Sync)),
+) -> Result<(), Broken> {
+    let paces: Vec<&Pace> = way.paces.iter().collect();
+    let quantum = pace::quantum(&paces).unwrap_or(PIECE);
+    let (mut left, hard) = way.cut.unwrap_or((u64::MAX, false));
+    while let Some(piece) = receiver.recv().await {
+        // A timer would round up what is due already.
+        if piece.due > Instant::now() {
+            sleep_until(piece.due).await;
+        }
+        for part in piece.bytes.chunks(quantum) {
+            let part = &part[..part.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            pace::wait(&paces, part.len()).await;
+            to.write_all(part).await?;
+            told(part.len() as u64);
+            left -= part.len() as u64;
+            if left == 0 {
+                return Err(if hard { Broken::Reset } else { Broken::Close });
+            }
+        }
+    }
+    Ok(to.shutdown().await?)
+}

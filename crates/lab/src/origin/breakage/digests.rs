@@ -1,0 +1,63 @@
+//! Fields that tell a digest, right or wrong (A26).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
+
+use crate::origin::{Asked, Body, Reply};
+
+/// A field that tells a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestField {
+    /// `Repr-Digest`, SHA-256 of the whole representation (RFC 9530 3).
+    Repr,
+    /// `Content-Digest`, SHA-256 of what this answer carries (RFC 9530 2).
+    Content,
+    /// `Digest`, SHA-256 of the whole representation (RFC 3230).
+    Obsolete,
+    /// `Content-MD5`, of what this answer carries (RFC 1864).
+    Md5,
+    /// `x-amz-checksum-sha256`, of the whole object.
+    Amazon,
+}
+
+impl DigestField {
+    /// Its name, and its value for an answer.
+    fn of(self, reply: &Reply) -> (&'static str, String) {
+        let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
+        let (whole, sent) = (whole(reply), || reply.body.to_vec());
+        match self {
+            Self::Repr => ("Repr-Digest", format!("sha-256=:{}:", sha256(&whole))),
+            Self::Content => ("Content-Digest", format!("sha-256=:{}:", sha256(&sent()))),
+            Self::Obsolete => ("Digest", format!("SHA-256={}", sha256(&whole))),
+            Self::Md5 => ("Content-MD5", BASE64_STANDARD.encode(Md5::digest(sent()))),
+            Self::Amazon => ("x-amz-checksum-sha256", sha256(&whole)),
+        }
+    }
+}
+
+fn whole(reply: &Reply) -> Vec<u8> {
+    match &reply.body {
+        Body::Part(content, _) => content.to_vec(),
+        raw @ Body::Raw(_) => raw.to_vec(),
+    }
+}
+
+/// Tells the right digest.
+pub fn digest(field: DigestField) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+    move |_, reply| {
+        let (name, value) = field.of(reply);
+        reply.set(name, &value);
+    }
+}
+
+/// Tells a digest of the right length, of something else.
+pub fn wrong_digest(field: DigestField) -> impl Fn(&Asked, &mut Reply) + Send + Sync {
+    move |_, reply| {
+        let mut other = reply.clone();
+        other.body = Body::Raw(b"something else".to_vec());
+        let (name, value) = field.of(&other);
+        reply.set(name, &value);
+    }
+}

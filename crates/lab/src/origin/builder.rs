@@ -1,0 +1,119 @@
+//! How an origin is set up.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+
+use super::{Origin, Resource, Role, State};
+use crate::pace::Pace;
+
+/// How an origin is set up.
+#[derive(Debug)]
+pub struct OriginBuilder {
+    /// Which resources there are, or that it is a proxy.
+    pub(crate) role: Role,
+    /// Speaks TLS with these.
+    tls: Option<Arc<ServerConfig>>,
+    /// Bytes a second for each connection.
+    rate_per_connection: Option<u64>,
+    /// Bytes a second for all together.
+    rate_total: Option<u64>,
+    /// Before each answer.
+    latency: Duration,
+    /// A path that nobody has breaks the test.
+    strict: bool,
+    /// Where it listens.
+    ip: IpAddr,
+}
+
+impl OriginBuilder {
+    pub(crate) fn new(role: Role) -> Self {
+        Self {
+            role,
+            tls: None,
+            rate_per_connection: None,
+            rate_total: None,
+            latency: Duration::ZERO,
+            strict: false,
+            ip: Ipv4Addr::LOCALHOST.into(),
+        }
+    }
+
+    /// Serves a resource under a path.
+    #[must_use]
+    pub fn resource(mut self, path: &str, resource: Resource) -> Self {
+        if let Role::Origin(resources) = &mut self.role {
+            resources.insert(path.into(), resource);
+        }
+        self
+    }
+
+    /// Speaks TLS with these settings.
+    #[must_use]
+    pub fn tls(mut self, config: Arc<ServerConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// Gives each connection no more than this, in bytes of bodies a second.
+    #[must_use]
+    pub fn rate_per_connection(mut self, rate: u64) -> Self {
+        self.rate_per_connection = Some(rate);
+        self
+    }
+
+    /// Gives all connections together no more than this, in bytes of bodies a second.
+    #[must_use]
+    pub fn rate_total(mut self, rate: u64) -> Self {
+        self.rate_total = Some(rate);
+        self
+    }
+
+    /// Waits this long before each answer.
+    #[must_use]
+    pub fn latency(mut self, latency: Duration) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// A request for a path that it does not have makes the origin panic when it is dropped. Otherwise it is a 404.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Listens on this address in place of 127.0.0.1.
+    #[must_use]
+    pub fn listen_on(mut self, ip: IpAddr) -> Self {
+        self.ip = ip;
+        self
+    }
+
+    /// Starts it on a free port.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(self) -> Origin {
+        let state = State {
+            role: self.role.into(),
+            log: Default::default(),
+            open: Default::default(),
+            mishap: Default::default(),
+            rate_per_connection: self.rate_per_connection,
+            total: self.rate_total.map(Pace::new),
+            latency: self.latency,
+            strict: self.strict,
+        };
+        Origin::start(self.ip, self.tls, Arc::new(state)).await
+    }
+}
+
+impl Default for OriginBuilder {
+    fn default() -> Self {
+        Self::new(Role::Origin(HashMap::new()))
+    }
+}

@@ -1,0 +1,111 @@
+//! What an origin serves: content, header fields, and the rules that break its answers.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Asked, Reply, When};
+use crate::content::Content;
+
+/// What a rule does.
+type Change = Arc<dyn Fn(&Asked, &mut Reply) + Send + Sync>;
+
+/// When a request is like this, its reply is changed like that.
+#[derive(Clone)]
+pub(crate) struct Rule {
+    /// Which requests it is for.
+    when: When,
+    /// What it does to their replies.
+    change: Change,
+}
+
+impl Rule {
+    pub(crate) fn new(
+        when: When,
+        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            when,
+            change: Arc::new(change),
+        }
+    }
+
+    pub(crate) fn apply(&self, asked: &Asked, reply: &mut Reply) {
+        if self.when.fits(asked) {
+            (self.change)(asked, reply);
+        }
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rule")
+    }
+}
+
+/// Something that an origin serves.
+#[derive(Debug, Clone)]
+pub struct Resource {
+    /// Its bytes.
+    pub(crate) content: Content,
+    /// Header fields of every answer with content, names as they are written.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Applied in this order.
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Resource {
+    /// A resource with a strong entity tag.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        Self::bare(content).etag("\"v1\"")
+    }
+
+    /// One without any validator (row A7).
+    #[must_use]
+    pub fn bare(content: Content) -> Self {
+        Self {
+            content,
+            headers: Vec::new(),
+            rules: Vec::new(),
+        }
+    }
+
+    /// Sets its entity tag, as it is written on the wire.
+    #[must_use]
+    pub fn etag(self, tag: &str) -> Self {
+        self.header("ETag", tag)
+    }
+
+    /// Sets its Last-Modified.
+    #[must_use]
+    pub fn last_modified(self, date: &str) -> Self {
+        self.header("Last-Modified", date)
+    }
+
+    /// Sets a header field of every answer with content.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a rule; rules apply in the order they were added.
+    #[must_use]
+    pub fn rule(
+        mut self,
+        when: When,
+        change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static,
+    ) -> Self {
+        self.rules.push(Rule::new(when, change));
+        self
+    }
+
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+}

@@ -1,0 +1,93 @@
+//! A running origin, as a test holds it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+
+use super::{Asked, OriginBuilder, Resource, State, serve};
+use crate::listening::Listening;
+
+/// A running origin. Dropped, it closes all its connections, and panics when a script of its did.
+#[derive(Debug)]
+pub struct Origin {
+    /// What its connections share with it.
+    state: Arc<State>,
+    /// Its tasks.
+    listening: Listening,
+    /// For URLs.
+    scheme: &'static str,
+}
+
+impl Origin {
+    /// Begins to set one up.
+    #[must_use]
+    pub fn builder() -> OriginBuilder {
+        OriginBuilder::default()
+    }
+
+    pub(crate) async fn start(
+        ip: IpAddr,
+        tls: Option<Arc<ServerConfig>>,
+        state: Arc<State>,
+    ) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let accepted = serve::accepted(tls, Arc::clone(&state));
+        let listening = Listening::start(ip, state.mishap.clone(), accepted).await;
+        Self {
+            state,
+            listening,
+            scheme,
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listening.address
+    }
+
+    /// The URL of a path.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("{}://{}{path}", self.scheme, self.address())
+    }
+
+    /// Replaces a resource, or adds one: the next answer is of the new one.
+    pub fn swap(&self, path: &str, resource: Resource) {
+        self.state.swap(path, resource);
+    }
+
+    /// Everything that was asked so far, in order, with what became of it.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        self.state.log.all()
+    }
+
+    /// Bytes of bodies that went out so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.state.log.sent()
+    }
+
+    /// How many connections carried a request so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.state.log.connections()
+    }
+
+    /// How many connections are open now.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.state.open.now()
+    }
+
+    /// Ends it, waits for its tasks, and tells everything that was asked.
+    ///
+    /// # Panics
+    /// When a script did.
+    pub async fn stop(self) -> Vec<Asked> {
+        self.listening.stop().await;
+        self.state.log.all()
+    }
+}

@@ -1,0 +1,97 @@
+//! Which requests a rule is for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Asked;
+
+/// Which requests a rule is for.
+#[derive(Clone)]
+pub struct When(Arc<dyn Fn(&Asked) -> bool + Send + Sync>);
+
+impl fmt::Debug for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("When")
+    }
+}
+
+impl When {
+    /// Those for which this is true.
+    #[must_use]
+    pub fn is(test: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(test))
+    }
+
+    /// All.
+    #[must_use]
+    pub fn always() -> Self {
+        Self::is(|_| true)
+    }
+
+    /// The n-th for the path, from 0 on.
+    #[must_use]
+    pub fn nth(number: usize) -> Self {
+        Self::is(move |asked| asked.number == number)
+    }
+
+    /// All after the first n for the path.
+    #[must_use]
+    pub fn after(count: usize) -> Self {
+        Self::is(move |asked| asked.number >= count)
+    }
+
+    /// The first n for the path.
+    #[must_use]
+    pub fn first(count: usize) -> Self {
+        Self::is(move |asked| asked.number < count)
+    }
+
+    /// All that come when the origin has sent so many bytes of bodies, or more.
+    #[must_use]
+    pub fn served(bytes: u64) -> Self {
+        Self::is(move |asked| asked.served >= bytes)
+    }
+
+    /// Those with a Range.
+    #[must_use]
+    pub fn ranged() -> Self {
+        Self::is(|asked| asked.header("range").is_some())
+    }
+
+    /// Those for a range that does not begin at 0.
+    #[must_use]
+    pub fn mid_file() -> Self {
+        Self::is(|asked| asked.start() > 0)
+    }
+
+    /// Those over the n-th connection, from 0 on.
+    #[must_use]
+    pub fn connection(number: usize) -> Self {
+        Self::is(move |asked| asked.connection == number)
+    }
+
+    /// Those over connections that came when n were open already.
+    #[must_use]
+    pub fn crowded(connections: usize) -> Self {
+        Self::is(move |asked| asked.open > connections)
+    }
+
+    /// Those for which both are true.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self::is(move |asked| self.fits(asked) && other.fits(asked))
+    }
+
+    pub(crate) fn fits(&self, asked: &Asked) -> bool {
+        (self.0)(asked)
+    }
+}
+
+/// Those for which this is not true.
+impl std::ops::Not for When {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self::is(move |asked| !self.fits(asked))
+    }
+}

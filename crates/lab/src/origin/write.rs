@@ -1,0 +1,210 @@
+//! Puts a reply on the wire, as it says, right or wrong.
+//!
+//! Where nothing limits the rate, head and first piece go out in one write and pieces are large: this serves benches too.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::log::{Log, Place};
+use super::{Asked, Framing, Reply, Wire};
+use crate::pace::{self, Pace};
+
+/// How much of a body is made at once when nothing limits the rate, in bytes.
+const PIECE: usize = 256 * 1024;
+
+/// What is to become of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// The next request is read.
+    Keep,
+    /// An orderly end.
+    Close,
+    /// A reset.
+    Reset,
+}
+
+/// What limits an answer, and where it is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outlet<'a> {
+    /// The rates that the connection is under.
+    pub(crate) paces: &'a [&'a Pace],
+    /// The record.
+    pub(crate) log: &'a Log,
+    /// The request's place in it.
+    pub(crate) place: Place,
+}
+
+/// Writes the answer to a request, and tells what is to become of the connection.
+pub(crate) async fn answer(
+    stream: &mut impl Wire,
+    (asked, reply): (&Asked, &Reply),
+    outlet: Outlet<'_>,
+) -> io::Result<After> {
+    if reply.refuse {
+        outlet.log.cut(outlet.place);
+        return Ok(After::Reset);
+    }
+    stream.write_all(&reply.prelude).await?;
+    if let Some(raw) = &reply.raw {
+        stream.write_all(raw).await?;
+        return Ok(After::Close);
+    }
+    if reply.endless {
+        return endless(stream).await;
+    }
+    let head = head(stream, reply).await?;
+    if asked.method == "HEAD" || reply.status == 304 {
+        stream.write_all(&head).await?;
+    } else {
+        let own = reply.rate.map(Pace::new);
+        let paces: Vec<&Pace> = own.iter().chain(outlet.paces.iter().copied()).collect();
+        let outlet = Outlet {
+            paces: &paces,
+            ..outlet
+        };
+        if let Some(after) = body(stream, (reply, head), outlet).await? {
+            outlet.log.cut(outlet.place);
+            return Ok(after);
+        }
+    }
+    stream.flush().await?;
+    Ok(afterwards(reply))
+}
+
+/// Writes a head and what is behind it, for a connection that goes on as something else.
+pub(crate) async fn opening(stream: &mut impl Wire, reply: &Reply) -> io::Result<()> {
+    stream.write_all(&reply.prelude).await?;
+    let mut buffer = head(stream, reply).await?;
+    // In the same write: a client must not lose what comes with the head.
+    reply.body.append(0..reply.body.length(), &mut buffer);
+    send(stream, &mut buffer).await
+}
+
+/// A complete answer leaves a connection that can go on, unless it lied about its length or said that it would not.
+fn afterwards(reply: &Reply) -> After {
+    let length = reply.body.length();
+    let told = reply.claimed_length.is_none_or(|claimed| claimed == length);
+    let closing = reply.version == "HTTP/1.0"
+        || reply.framing == Framing::Close
+        || reply
+            .field("connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    if closing || !told {
+        return After::Close;
+    }
+    After::Keep
+}
+
+async fn endless(stream: &mut impl Wire) -> io::Result<After> {
+    stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
+    loop {
+        let line = b"X-More: of the same, and then some more of it\r\n";
+        stream.write_all(line).await?;
+    }
+}
+
+/// The head, as far as it is not yet written.
+async fn head(stream: &mut impl Wire, reply: &Reply) -> io::Result<Vec<u8>> {
+    let head = reply.head();
+    let Some(size) = reply.trickle else {
+        return Ok(head);
+    };
+    for piece in head.chunks(size.max(1)) {
+        stream.write_all(piece).await?;
+        stream.flush().await?;
+        // Lets the peer read it before the next one is there.
+        tokio::task::yield_now().await;
+    }
+    Ok(Vec::new())
+}
+
+/// Writes the rest of the head and the body; tells how it was broken off, if it was.
+async fn body(
+    stream: &mut impl Wire,
+    (reply, mut buffer): (&Reply, Vec<u8>),
+    outlet: Outlet<'_>,
+) -> io::Result<Option<After>> {
+    let quantum = pace::quantum(outlet.paces);
+    let (length, piece) = (reply.body.length(), quantum.unwrap_or(PIECE) as u64);
+    let mut at = 0;
+    loop {
+        let broken = broken_off(stream, (reply, at), &mut buffer).await?;
+        if broken.is_some() || at >= length {
+            break if broken.is_none() {
+                buffer.extend_from_slice(ending(reply));
+                stream.write_all(&buffer).await.map(|()| None)
+            } else {
+                Ok(broken)
+            };
+        }
+        if quantum.is_some() {
+            // What is not limited does not wait for what is.
+            send(stream, &mut buffer).await?;
+        }
+        let end = next_stop(reply, at).min(at + piece).min(length);
+        pace::wait(outlet.paces, usize::try_from(end - at).unwrap_or(PIECE)).await;
+        put(reply, at..end, &mut buffer);
+        send(stream, &mut buffer).await?;
+        outlet.log.add(outlet.place, end - at);
+        at = end;
+    }
+}
+
+/// Breaks off at the place where the script says so.
+async fn broken_off(
+    stream: &mut impl Wire,
+    (reply, at): (&Reply, u64),
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<After>> {
+    if reply.stall.is_some_and(|stall| at >= stall) {
+        send(stream, buffer).await?;
+        gone(stream).await?;
+        return Ok(Some(After::Close));
+    }
+    if let Some((_, hard)) = reply.cut.filter(|(cut, _)| at >= *cut) {
+        send(stream, buffer).await?;
+        return Ok(Some(if hard { After::Reset } else { After::Close }));
+    }
+    Ok(None)
+}
+
+/// Waits until the peer has given up.
+async fn gone(stream: &mut impl Wire) -> io::Result<()> {
+    let mut sink = [0; 1024];
+    while stream.read(&mut sink).await? > 0 {}
+    Ok(())
+}
+
+/// Where the script breaks the body off next.
+fn next_stop(reply: &Reply, at: u64) -> u64 {
+    let stops = [reply.cut.map(|(cut, _)| cut), reply.stall];
+    let ahead = stops.into_iter().flatten().filter(|stop| *stop > at);
+    ahead.min().unwrap_or(u64::MAX)
+}
+
+/// Puts a piece of the body into the buffer, framed.
+fn put(reply: &Reply, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
+    let chunked = reply.framing == Framing::Chunked;
+    if chunked {
+        buffer.extend_from_slice(format!("{:x}\r\n", range.end - range.start).as_bytes());
+    }
+    reply.body.append(range, buffer);
+    if chunked {
+        buffer.extend_from_slice(b"\r\n");
+    }
+}
+
+fn ending(reply: &Reply) -> &'static [u8] {
+    match reply.framing {
+        Framing::Chunked => b"0\r\n\r\n",
+        Framing::Length | Framing::Close | Framing::Silent => b"",
+    }
+}
+
+/// Writes what is in the buffer, and empties it.
+async fn send(stream: &mut impl Wire, buffer: &mut Vec<u8>) -> io::Result<()> {
+    stream.write_all(buffer).await?;
+    buffer.clear();
+    stream.flush().await
+}
