@@ -31,6 +31,16 @@ pub(crate) fn summary(outcome: &Outcome) -> String {
     )
 }
 
+/// The last line on standard error, of several jobs: `98 of 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
+pub(crate) fn total((done, jobs): (usize, usize), bytes: u64, elapsed: Duration) -> String {
+    let rate = rate_text(bytes, elapsed);
+    format!(
+        "{done} of {jobs} files, {} in {:.2} s, {rate}",
+        bytes_text(bytes),
+        elapsed.as_secs_f64()
+    )
+}
+
 /// Digests, one a line, as the `*sum` tools print and check them.
 pub(crate) fn checksums(outcome: &Outcome) -> Vec<String> {
     let name = name(outcome.path.as_ref());
@@ -85,7 +95,7 @@ fn rate(bytes: u64, elapsed: Duration) -> u64 {
 }
 
 /// Bytes of the resource that came in this run.
-fn came(outcome: &Outcome) -> u64 {
+pub(crate) fn came(outcome: &Outcome) -> u64 {
     outcome.bytes.saturating_sub(outcome.resumed)
 }
 
@@ -139,6 +149,8 @@ mod tests {
             "d/f  not modified"
         );
         assert_eq!(checksums(&outcome()), ["00ff00ff  d/f"]);
+        let total = total((98, 100), 98 << 20, Duration::from_secs(2));
+        assert_eq!(total, "98 of 100 files, 98.0 MiB in 2.00 s, 49.0 MiB/s");
     }
 
     #[test]

@@ -227,7 +227,8 @@ async fn exit_1_when_some_of_several_fail() {
     ran.assert_code(1)
         .assert_says("/missing answered 404")
         .assert_says("hint: check the URL")
-        .assert_says("f.bin  1.0 MiB in");
+        .assert_says("f.bin  1.0 MiB in")
+        .assert_says("1 of 2 files, 1.0 MiB in ");
     assert_eq!(haul.listing(), ["f.bin"]);
 }
 

@@ -90,6 +90,24 @@ impl Haul {
         command
     }
 
+    /// A command line on a terminal of its own, by script(1); its standard output is what it wrote there.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn on_terminal(&self, line: &str) -> Command {
+        let mut command = Command::new("script");
+        command
+            .args(["-qefc", line, "/dev/null"])
+            .current_dir(self.dir.path());
+        command
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .env("HOME", self.dir.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
     /// Runs it to its end.
     pub(crate) async fn run(&self, args: &[&str]) -> Ran {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();

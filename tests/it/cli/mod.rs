@@ -1,6 +1,9 @@
 //! `haul` against scripted origins: flags, messages, exit codes, progress, signals.
 
-#![expect(clippy::unwrap_used, reason = "what a test cannot go on without fails it, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "what a test cannot go on without fails it, in its helpers too"
+)]
 
 mod credentials;
 mod demo;

@@ -1,7 +1,5 @@
 //! What is said where: progress, summaries, objects, colours, quiet.
 
-use std::process::Stdio;
-
 use haul_lab::{Content, Origin, Resource, When, breakage, within};
 use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
@@ -187,6 +185,23 @@ async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
     assert_eq!(forbidden.stderr, plain.stderr);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    for flags in [&["--json"][..], &["-o", "-"]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut command = haul.command(&[&["get", &origin.url("/f.bin")], flags].concat());
+        let child = command.stdout(full).spawn().unwrap();
+        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(4).assert_says("No space left");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_that_leaves_ends_it_quietly() {
     let origin = serve(Resource::new(Content::random(1, 64 << 20))).await;
@@ -205,20 +220,12 @@ async fn a_reader_that_leaves_ends_it_quietly() {
     assert_eq!(first.as_slice(), Content::random(1, 64 << 20).slice(0..10));
 }
 
-/// Runs a command line on a terminal of its own, by script(1); what it wrote there. `None` where there is no script(1).
 #[cfg(target_os = "linux")]
-async fn on_a_terminal(haul: &Haul, line: &str) -> Option<String> {
-    let mut command = tokio::process::Command::new("script");
-    command
-        .args(["-qefc", line, "/dev/null"])
-        .current_dir(haul.dir.path());
-    command
-        .env("TERM", "xterm")
-        .env_remove("NO_COLOR")
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let output = within(LIMIT, command.output()).await.ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).into_owned())
+async fn on_a_terminal(haul: &Haul, line: &str) -> String {
+    let output = within(LIMIT, haul.on_terminal(line).output())
+        .await
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[cfg(target_os = "linux")]
@@ -231,21 +238,15 @@ async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
         env!("CARGO_BIN_EXE_haul"),
         origin.url("/f.bin")
     );
-    let Some(wide) = on_a_terminal(&haul, &format!("stty rows 24 cols 100; {get}")).await else {
-        return;
-    };
+    let wide = on_a_terminal(&haul, &format!("stty rows 24 cols 100; {get}")).await;
     assert!(wide.contains("━") && wide.contains("1 conn"), "{wide:?}");
-    let narrow = on_a_terminal(&haul, &format!("stty rows 24 cols 20; {get}"))
-        .await
-        .unwrap_or_default();
+    let narrow = on_a_terminal(&haul, &format!("stty rows 24 cols 20; {get}")).await;
     let frames: Vec<&str> = narrow
         .split(['\r', '\n'])
         .filter(|line| line.contains('%'))
         .collect();
     assert!(!frames.is_empty() && !narrow.contains("━"), "{narrow:?}");
-    let dumb = on_a_terminal(&haul, &format!("TERM=dumb {get}"))
-        .await
-        .unwrap_or_default();
+    let dumb = on_a_terminal(&haul, &format!("TERM=dumb {get}")).await;
     assert!(
         !dumb.contains("━") && dumb.contains("f.bin  2.0 MiB in"),
         "{dumb:?}"

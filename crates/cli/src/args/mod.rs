@@ -6,7 +6,7 @@ mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use get::{GetArgs, OutputArgs, ProgressKind};
+pub(crate) use get::{GetArgs, MessageArgs, OutputArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
 pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, User, ValueError, token};
 

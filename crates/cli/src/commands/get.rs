@@ -4,9 +4,10 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use haul_transfer::{GetError, Job, Outcome, Output};
+use tokio::time::Instant;
 
 use super::run::{CannotBegin, Work, runtime, transfer};
-use crate::args::GetArgs;
+use crate::args::{GetArgs, MessageArgs};
 use crate::exit::{Exit, Tally};
 use crate::progress::{Renderer, Wish, renderer};
 use crate::settings::GetSettings;
@@ -65,19 +66,20 @@ async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
         jobs,
     } = settings;
     let count = jobs.len();
-    let messages = &args.messages;
-    let wish = Wish {
-        kind: messages.progress,
-        quiet: messages.quiet,
-        verbose: messages.verbose,
+    let MessageArgs {
+        progress,
+        quiet,
+        verbose,
+        ..
+    } = args.messages;
+    let mut screen = renderer(Wish {
+        kind: progress,
+        quiet,
+        verbose,
         jobs: count,
-    };
-    let mut screen = renderer(wish);
-    let mut teller = Teller {
-        args,
-        tally: Tally::default(),
-        resumable: false,
-    };
+    });
+    let mut teller = Teller::new(args);
+    let begun = Instant::now();
     let work = Work {
         client,
         options,
@@ -95,14 +97,20 @@ async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
             Exit::LocalIo
         };
     }
+    if count > 1 && !quiet {
+        screen.say(&report::total(
+            (teller.done, count),
+            teller.bytes,
+            begun.elapsed(),
+        ));
+    }
     let exit = teller.tally.exit(count);
     if exit == Exit::Interrupted {
-        let hint = if teller.resumable {
-            "the same command goes on where this one stopped"
-        } else {
-            "nothing was kept"
-        };
-        screen.say(&message::error_text("interrupted", Some(hint)));
+        let goes_on = "the same command goes on where this one stopped";
+        screen.say(&message::error_text(
+            "interrupted",
+            teller.resumable.then_some(goes_on),
+        ));
     }
     exit
 }
@@ -113,31 +121,32 @@ struct Teller<'a> {
     args: &'a GetArgs,
     /// How jobs ended.
     tally: Tally,
+    /// Jobs that ended well.
+    done: usize,
+    /// What those brought in this run.
+    bytes: u64,
     /// Whether what a signal stopped can go on.
     resumable: bool,
 }
 
-impl Teller<'_> {
+impl<'a> Teller<'a> {
+    fn new(args: &'a GetArgs) -> Self {
+        Self {
+            args,
+            tally: Tally::default(),
+            done: 0,
+            bytes: 0,
+            resumable: false,
+        }
+    }
+
     fn ended(&mut self, screen: &mut dyn Renderer, job: &Job, result: &Result<Outcome, GetError>) {
         let mut exit = result.as_ref().map_or_else(Exit::of, |_| Exit::Done);
-        if self
-            .to_stdout(job, result)
-            .is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-        {
-            exit = Exit::ReaderGone;
+        if let Err(error) = self.to_stdout(job, result) {
+            exit = unwritten(screen, &error);
         }
         match result {
-            Ok(outcome) => {
-                if job.output == Output::Stdout {
-                    // Standard output holds the file itself.
-                    report::checksums(outcome)
-                        .iter()
-                        .for_each(|line| screen.say(line));
-                }
-                if !self.args.messages.quiet {
-                    screen.say(&report::summary(outcome));
-                }
-            }
+            Ok(outcome) => self.done(screen, job, outcome),
             Err(GetError::Interrupted { resumable }) => self.resumable |= resumable,
             // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
             Err(error) if job.output == Output::Stdout && is_broken_pipe(error) => {
@@ -148,11 +157,23 @@ impl Teller<'_> {
         self.tally.add(exit);
     }
 
-    fn to_stdout(&self, job: &Job, result: &Result<Outcome, GetError>) -> io::Result<()> {
+    fn done(&mut self, screen: &mut dyn Renderer, job: &Job, outcome: &Outcome) {
+        self.done += 1;
+        self.bytes += report::came(outcome);
         if job.output == Output::Stdout {
-            return Ok(());
+            // Standard output holds the file itself.
+            report::checksums(outcome)
+                .iter()
+                .for_each(|line| screen.say(line));
         }
+        if !self.args.messages.quiet {
+            screen.say(&report::summary(outcome));
+        }
+    }
+
+    fn to_stdout(&self, job: &Job, result: &Result<Outcome, GetError>) -> io::Result<()> {
         let lines = match result {
+            _ if job.output == Output::Stdout => return Ok(()),
             Ok(outcome) if self.args.messages.json => vec![report::object(outcome).to_string()],
             Ok(outcome) => report::checksums(outcome),
             Err(error) if self.args.messages.json => {
@@ -164,6 +185,18 @@ impl Teller<'_> {
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         out.flush()
     }
+}
+
+/// The result could not be written to standard output: quiet where nobody reads it any more.
+fn unwritten(screen: &mut dyn Renderer, error: &io::Error) -> Exit {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Exit::ReaderGone;
+    }
+    screen.say(&message::error_text(
+        &format!("cannot write to standard output: {error}"),
+        None,
+    ));
+    Exit::LocalIo
 }
 
 fn is_broken_pipe(error: &GetError) -> bool {
