@@ -47,7 +47,10 @@ impl Storage for Disk {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let state = self.state();
-        let rest = state.cache.get(usize::try_from(offset).unwrap()..).unwrap_or_default();
+        let rest = state
+            .cache
+            .get(usize::try_from(offset).unwrap()..)
+            .unwrap_or_default();
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)
@@ -60,7 +63,9 @@ impl Storage for Disk {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        self.state().cache.resize(usize::try_from(length).unwrap(), 0);
+        self.state()
+            .cache
+            .resize(usize::try_from(length).unwrap(), 0);
         Ok(())
     }
 
@@ -144,8 +149,16 @@ fn b2_a_sync_that_fails_claims_nothing() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let header = Header::new(&Url::parse("http://h.test/f").unwrap(), 10, &Version::default());
-    let spans = vec![Span { start: 0, end: 10, crc: 0 }];
+    let header = Header::new(
+        &Url::parse("http://h.test/f").unwrap(),
+        10,
+        &Version::default(),
+    );
+    let spans = vec![Span {
+        start: 0,
+        end: 10,
+        crc: 0,
+    }];
     assert!(checkpoint(&Broken, None, Some((path.clone(), header)), spans).is_err());
     assert!(!path.exists());
 }

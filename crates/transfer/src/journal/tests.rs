@@ -9,7 +9,11 @@ use super::record::Record;
 use super::*;
 
 fn header(url: &str) -> Header {
-    let version = Version { etag: "\"v1\"".parse().ok(), last_modified: Some("then".into()), ..Version::default() };
+    let version = Version {
+        etag: "\"v1\"".parse().ok(),
+        last_modified: Some("then".into()),
+        ..Version::default()
+    };
     Header::new(&Url::parse(url).unwrap(), 1000, &version)
 }
 
@@ -19,9 +23,15 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
     assert!(header.is_for(&Url::parse("http://h.test/f?token=abc").unwrap()));
     assert!(!header.is_for(&Url::parse("http://h.test/f?token=abd").unwrap()));
     let line = Record::Header(header.clone()).to_line();
-    assert!(!line.contains("secret") && !line.contains("abc") && !line.contains("h.test"), "{line}");
+    assert!(
+        !line.contains("secret") && !line.contains("abc") && !line.contains("h.test"),
+        "{line}"
+    );
     let version = header.version();
-    assert_eq!((version.length, version.last_modified.as_deref()), (Some(1000), Some("then")));
+    assert_eq!(
+        (version.length, version.last_modified.as_deref()),
+        (Some(1000), Some("then"))
+    );
     assert_eq!(version.etag.unwrap().to_string(), "\"v1\"");
 }
 
@@ -30,7 +40,11 @@ fn appended_spans_are_read_back_and_a_reopened_journal_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let url = Url::parse("http://h.test/f").unwrap();
-    let span = |start| Span { start, end: start + 10, crc: 1 };
+    let span = |start| Span {
+        start,
+        end: start + 10,
+        crc: 1,
+    };
     let mut journal = Journal::create(&path, &header("http://h.test/f")).unwrap();
     journal.append(&[span(0), span(10)]).unwrap();
     let kept = load(&path, &url).unwrap().unwrap();

@@ -309,8 +309,13 @@ async fn stopping_before_anything_came_leaves_nothing() {
 /// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
 /// and on the error table).
 fn small_disk(dir: &std::path::Path) -> Option<Mounted> {
-    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "haul-test"]).arg(dir).output();
-    mount.is_ok_and(|output| output.status.success()).then(|| Mounted(dir.to_owned()))
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "haul-test"])
+        .arg(dir)
+        .output();
+    mount
+        .is_ok_and(|output| output.status.success())
+        .then(|| Mounted(dir.to_owned()))
 }
 
 struct Mounted(std::path::PathBuf);
@@ -324,9 +329,15 @@ impl Drop for Mounted {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
     let case = Case::new();
-    let Some(_mounted) = small_disk(case.dir.path()) else { return };
+    let Some(_mounted) = small_disk(case.dir.path()) else {
+        return;
+    };
     let (ran, origin) = case.run(Resource::new(content())).await;
-    assert!(matches!(ran.error(), GetError::NoSpace { .. }), "{:?}", ran.error());
+    assert!(
+        matches!(ran.error(), GetError::NoSpace { .. }),
+        "{:?}",
+        ran.error()
+    );
     assert!(ran.error().hint().is_some());
     assert_eq!(origin.asked().len(), 1);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
@@ -335,10 +346,16 @@ async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goes_on() {
     let case = Case::new();
-    let Some(_mounted) = small_disk(case.dir.path()) else { return };
+    let Some(_mounted) = small_disk(case.dir.path()) else {
+        return;
+    };
     let content = Content::random(8, 900 << 10);
     let ballast = case.dir.path().join("ballast");
-    let origin = Origin::builder().resource("/f.bin", Resource::new(content.clone())).rate_per_connection(400 << 10).start().await;
+    let origin = Origin::builder()
+        .resource("/f.bin", Resource::new(content.clone()))
+        .rate_per_connection(400 << 10)
+        .start()
+        .await;
     let fill = async {
         while origin.sent() < 300 << 10 {
             tokio::task::yield_now().await;
