@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         let place = Place::resolve(&self.job.output)?;
         self.path = place.path().to_owned();
         if let Place::Stream(sink) = place {
-            return self.into_stream(sink).await;
+            return self.outward(sink).await;
         }
         let mut partial = None;
         loop {

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::get`] does one job; several may run at once and share connections and the per-host limit. Inside,
 //! [`job`] puts the steps in order, [`first`] makes the first request, [`segmented`] and [`worker`] are the road of many
-//! connections, [`sequential`] that of one, [`finish`] gives the file its name. None of them decides: `plan` does.
+//! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name. None of them decides: `plan` does.
 
 mod checkpoint;
 mod failure;
@@ -11,6 +11,7 @@ mod first;
 mod hosts;
 mod job;
 mod ledger;
+mod outward;
 mod partial;
 mod pipe;
 mod place;

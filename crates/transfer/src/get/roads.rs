@@ -35,7 +35,10 @@ impl Run<'_> {
             self.warn("the origin gives neither ETag nor Last-Modified: a change of equal length would not be noticed".into())
                 .await;
         }
-        self.reserve_room(&landing, total)?;
+        if let Err(error) = self.reserve_room(&landing, total) {
+            landing.partial.abandon_unless_resumable();
+            return Err(error);
+        }
         let follower = follower(&landing);
         let mut coordinator = self.coordinator(&mut landing, total, follower);
         let ended = coordinator.run(first).await;

@@ -38,7 +38,7 @@ pub(super) struct Body {
 }
 
 /// How a sequential download ended, when not with an error.
-enum Ended {
+pub(super) enum Ended {
     /// All of it, this many bytes as written.
     Whole(u64),
     /// The resource changed.
@@ -53,7 +53,8 @@ impl Run<'_> {
         body: Body,
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
-        self.tell_of_stream(&body).await;
+        self.tell_of_stream(body.length, body.encoding.as_ref())
+            .await;
         let decode = body.encoding.clone().filter(|_| self.engine.options.decode);
         let pipe = Pipe::new(
             Ends::File(landing.partial.storage()),
@@ -83,72 +84,12 @@ impl Run<'_> {
         }
     }
 
-    /// The sequential road into standard output, a FIFO or a device.
-    pub(super) async fn into_stream(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
-        let host = self.engine.hosts.of(&self.url);
-        let _permit = self.permit(&host).await?;
-        let question = Question {
-            range: Some(0..u64::MAX),
-            ..Question::default()
-        };
-        let Begun { answer, brings } = self.begin(question).await?;
-        if answer.redirected {
-            self.url = answer.url.clone();
-        }
-        let wanted = self.wanted(&answer.headers, &brings);
-        let (length, version, encoding) = match brings {
-            Brings::Part { total, version, .. } => (Some(total), version, None),
-            Brings::Whole {
-                length,
-                version,
-                encoding,
-            } => (length, version, encoding),
-            Brings::Empty(version) => (Some(0), version, None),
-            Brings::NotModified | Brings::OtherVersion => (None, Version::default(), None),
-        };
-        self.tell(Event::Named {
-            job: self.job.id,
-            path: None,
-            length,
-            resumed: 0,
-        })
-        .await;
-        let decode = encoding.filter(|_| self.engine.options.decode);
-        let pipe = Pipe::new(
-            Ends::Stream(sink),
-            decode.as_ref(),
-            Hashers::new(wanted.algorithms()),
-        );
-        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
-        let etag = version.etag.as_ref().map(ToString::to_string);
-        let flow = Flow {
-            pipe,
-            version,
-            length,
-            follower: None,
-            ranges: decode.is_none(),
-        };
-        let (bytes, flow) = match length {
-            Some(0) => (0, flow),
-            _ => match self.flow(flow, answer).await {
-                (Ok(Ended::Whole(bytes)), flow) => (bytes, flow),
-                (Ok(Ended::StartOver), _) => {
-                    return Err(Failure::Changed.into_error(&self.url, None, &self.path));
-                }
-                (Err(error), _) => return Err(without_resume(error)),
-            },
-        };
-        let found = flow.pipe.finish();
-        wanted.check(&self.url, &found)?;
-        Ok(Outcome {
-            etag,
-            checksums: wanted.report(&found),
-            ..self.outcome(bytes)
-        })
-    }
-
     /// Reads answers until the resource is whole.
-    async fn flow(&mut self, mut flow: Flow, first: Answer) -> (Result<Ended, GetError>, Flow) {
+    pub(super) async fn flow(
+        &mut self,
+        mut flow: Flow,
+        first: Answer,
+    ) -> (Result<Ended, GetError>, Flow) {
         self.tally.connections = 1;
         let mut answer = Some(first);
         loop {
@@ -295,22 +236,22 @@ impl Run<'_> {
         }
     }
 
-    async fn tell_of_stream(&self, body: &Body) {
-        if let Some(coding) = body
-            .encoding
-            .as_ref()
-            .filter(|_| !self.engine.options.decode)
-        {
+    pub(super) async fn tell_of_stream(
+        &self,
+        length: Option<u64>,
+        encoding: Option<&ContentCoding>,
+    ) {
+        if let Some(coding) = encoding.filter(|_| !self.engine.options.decode) {
             self.warn(format!("the origin sent {coding} although it was not asked to: stored as sent, --decode undoes it"))
                 .await;
         }
-        if body.length.is_none() {
+        if length.is_none() {
             self.warn("the origin does not say how long the file is: it cannot be resumed".into())
                 .await;
         }
     }
 
-    fn cannot_decode(&self, source: std::io::Error) -> GetError {
+    pub(super) fn cannot_decode(&self, source: std::io::Error) -> GetError {
         GetError::Decode {
             url: Box::new(haul_net::without_credentials(&self.url)),
             source,
@@ -331,17 +272,17 @@ impl Run<'_> {
 
 /// A sequential download under way.
 #[derive(Debug)]
-struct Flow {
+pub(super) struct Flow {
     /// Where bytes go.
-    pipe: Pipe,
+    pub(super) pipe: Pipe,
     /// The version that every answer must be of.
-    version: Version,
+    pub(super) version: Version,
     /// Bytes in the resource, if that is known.
-    length: Option<u64>,
+    pub(super) length: Option<u64>,
     /// Hashes behind the download.
-    follower: Option<Follower>,
+    pub(super) follower: Option<Follower>,
     /// Whether a range may continue a broken body.
-    ranges: bool,
+    pub(super) ranges: bool,
 }
 
 impl Flow {
@@ -395,7 +336,7 @@ enum Stop {
 }
 
 /// An interrupted sequential download left nothing to resume.
-fn without_resume(error: GetError) -> GetError {
+pub(super) fn without_resume(error: GetError) -> GetError {
     match error {
         GetError::Interrupted { .. } => GetError::Interrupted { resumable: false },
         other => other,

@@ -1,0 +1,87 @@
+//! The road to standard output, a FIFO or a device: in order, and with no way back.
+//!
+//! The first request asks for an open range, so that it is known whether a broken body can be continued; what was handed on is
+//! never fetched again. Reading the body is [`sequential`](super::sequential)'s.
+
+use haul_plan::{ContentCoding, Version};
+
+use super::failure::Failure;
+use super::first::{Begun, Brings, Question};
+use super::job::Run;
+use super::pipe::{Ends, Pipe};
+use super::sequential::{Ended, Flow, without_resume};
+use crate::checksum::Hashers;
+use crate::disk::StreamSink;
+use crate::error::GetError;
+use crate::event::Event;
+use crate::options::Outcome;
+
+impl Run<'_> {
+    /// Downloads into a stream.
+    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+        let host = self.engine.hosts.of(&self.url);
+        let _permit = self.permit(&host).await?;
+        let question = Question {
+            range: Some(0..u64::MAX),
+            ..Question::default()
+        };
+        let Begun { answer, brings } = self.begin(question).await?;
+        if answer.redirected {
+            self.url = answer.url.clone();
+        }
+        let wanted = self.wanted(&answer.headers, &brings);
+        let (length, version, encoding) = brought(brings);
+        self.tell(Event::Named {
+            job: self.job.id,
+            path: None,
+            length,
+            resumed: 0,
+        })
+        .await;
+        self.tell_of_stream(length, encoding.as_ref()).await;
+        let decode = encoding.filter(|_| self.engine.options.decode);
+        let hashers = Hashers::new(wanted.algorithms());
+        let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), hashers);
+        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
+        let etag = version.etag.as_ref().map(ToString::to_string);
+        let flow = Flow {
+            pipe,
+            version,
+            length,
+            follower: None,
+            ranges: decode.is_none(),
+        };
+        let (bytes, flow) = match length {
+            Some(0) => (0, flow),
+            _ => match self.flow(flow, answer).await {
+                (Ok(Ended::Whole(bytes)), flow) => (bytes, flow),
+                (Ok(Ended::StartOver), _) => {
+                    return Err(Failure::Changed.into_error(&self.url, None, &self.path));
+                }
+                (Err(error), _) => return Err(without_resume(error)),
+            },
+        };
+        let found = flow.pipe.finish();
+        wanted.check(&self.url, &found)?;
+        Ok(Outcome {
+            etag,
+            checksums: wanted.report(&found),
+            ..self.outcome(bytes)
+        })
+    }
+}
+
+/// Length, version and coding of what a first answer brings.
+fn brought(brings: Brings) -> (Option<u64>, Version, Option<ContentCoding>) {
+    match brings {
+        Brings::Part { total, version, .. } => (Some(total), version, None),
+        Brings::Whole {
+            length,
+            version,
+            encoding,
+        } => (length, version, encoding),
+        Brings::Empty(version) => (Some(0), version, None),
+        // Neither is possible: no condition was sent, and nothing was pinned.
+        Brings::NotModified | Brings::OtherVersion => (None, Version::default(), None),
+    }
+}
