@@ -12,14 +12,13 @@ use haul_plan::{Asked, ContentCoding, Verdict, Version, judge};
 use http::HeaderMap;
 
 use super::failure::Failure;
-use super::first::{Begun, Brings, Healed, Question};
+use super::first::Healed;
 use super::hosts::Permit;
 use super::job::{Landing, Run};
 use super::partial::Partial;
 use super::pipe::{Ends, Pipe};
 use super::roads::follower;
 use crate::checksum::{Follower, Hashers};
-use crate::disk::StreamSink;
 use crate::error::GetError;
 use crate::event::Event;
 use crate::options::Outcome;
