@@ -50,9 +50,14 @@ pub(crate) fn error(text: &str, hint: Option<&str>) {
     note(&error_text(text, hint));
 }
 
+/// A warning as it is printed.
+pub(crate) fn warning_text(text: &str) -> String {
+    format!("haul: \x1b[1;33mwarning\x1b[0m: {text}")
+}
+
 /// Prints a warning.
 pub(crate) fn warning(text: &str) {
-    note(&format!("haul: \x1b[1;33mwarning\x1b[0m: {text}"));
+    note(&warning_text(text));
 }
 
 /// Prints a line, without its colours where they are not wanted.

@@ -72,10 +72,7 @@ pub(crate) struct Wish {
 
 /// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
 pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
-    let notes = Notes {
-        quiet: wish.quiet,
-        verbose: wish.verbose,
-    };
+    let notes = Notes::new(wish.quiet, wish.verbose, wish.jobs);
     match wish.kind {
         ProgressKind::Json => Box::new(Json),
         ProgressKind::Bar => Box::new(Bars::new(notes, wish.jobs)),

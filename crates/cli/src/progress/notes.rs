@@ -1,36 +1,50 @@
 //! What is worth a line of its own, whatever else is shown.
 
+use std::collections::HashMap;
+
 use haul_transfer::Event;
 
 use super::text::{bytes_text, rate_text};
-use crate::message::harmless;
+use crate::message::{harmless, warning_text};
 
-/// Which events are worth a line.
-#[derive(Debug, Clone, Copy)]
+/// Which events are worth a line, and what that line says.
+#[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// None.
-    pub(super) quiet: bool,
+    /// None are.
+    quiet: bool,
     /// Segments too.
-    pub(super) verbose: bool,
+    verbose: bool,
+    /// What a line calls each running job; empty while there is one job only, which needs no name.
+    names: Option<HashMap<u64, String>>,
 }
 
 impl Notes {
-    /// The line of an event, if it is worth one.
-    pub(super) fn line(self, event: &Event) -> Option<String> {
+    pub(super) fn new(quiet: bool, verbose: bool, jobs: usize) -> Self {
+        Self {
+            quiet,
+            verbose,
+            names: (jobs > 1).then(HashMap::new),
+        }
+    }
+
+    /// The line of an event, if it is worth one. Wants to see all events, since it learns names from them.
+    pub(super) fn line(&mut self, event: &Event) -> Option<String> {
+        self.learn(event);
+        let name = self
+            .names
+            .as_ref()
+            .and_then(|names| names.get(&event.job()));
+        let of = name.map_or_else(String::new, |name| format!("{name}: "));
         match event {
             _ if self.quiet => None,
-            Event::Warning { text, .. } => Some(format!(
-                "haul: \x1b[1;33mwarning\x1b[0m: {}",
-                harmless(text)
-            )),
+            Event::Warning { text, .. } => Some(warning_text(&format!("{of}{}", harmless(text)))),
             // What is tried again at once is of no interest to anyone.
             Event::Retry {
                 attempt, wait, why, ..
-            } if !wait.is_zero() || self.verbose => Some(format!(
-                "haul: {}; retry {attempt} in {:.1} s",
-                harmless(why),
-                wait.as_secs_f64()
-            )),
+            } if !wait.is_zero() || self.verbose => {
+                let (why, wait) = (harmless(why), wait.as_secs_f64());
+                Some(format!("haul: {of}{why}; retry {attempt} in {wait:.1} s"))
+            }
             Event::Segment {
                 range,
                 elapsed,
@@ -38,16 +52,34 @@ impl Notes {
                 ..
             } if self.verbose => {
                 let bytes = range.end.saturating_sub(range.start);
-                Some(format!(
-                    "segment {}-{}  {} ms  {}  {}  connection {connection}",
-                    range.start,
-                    range.end.saturating_sub(1),
+                let (first, last) = (range.start, range.end.saturating_sub(1));
+                let (ms, size, rate) = (
                     elapsed.as_millis(),
                     bytes_text(bytes),
                     rate_text(bytes, *elapsed),
+                );
+                Some(format!(
+                    "{of}segment {first}-{last}  {ms} ms  {size}  {rate}  connection {connection}"
                 ))
             }
             _ => None,
+        }
+    }
+
+    /// A job is called by its URL until its file has a name, and forgotten when it ends.
+    fn learn(&mut self, event: &Event) {
+        let Some(names) = &mut self.names else { return };
+        match event {
+            Event::Started { job, url } => drop(names.insert(*job, url.to_string())),
+            Event::Named {
+                job,
+                path: Some(path),
+                ..
+            } => {
+                names.insert(*job, harmless(&path.display().to_string()));
+            }
+            Event::Finished { job, .. } | Event::Failed { job, .. } => drop(names.remove(job)),
+            _ => {}
         }
     }
 }

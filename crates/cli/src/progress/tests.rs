@@ -201,13 +201,7 @@ fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
 
 #[test]
 fn plain_has_a_line_a_second_and_the_notes() {
-    let mut plain = Plain::new(
-        Notes {
-            quiet: false,
-            verbose: true,
-        },
-        1,
-    );
+    let mut plain = Plain::new(Notes::new(false, true, 1), 1);
     let mut lines = Vec::new();
     for (now, event) in recorded(2500, 30 * MIB) {
         lines.extend(plain.on_event(now, &event));
@@ -248,13 +242,7 @@ fn plain_has_a_line_a_second_and_the_notes() {
 
 #[test]
 fn plain_has_one_line_for_all_of_several_jobs() {
-    let mut plain = Plain::new(
-        Notes {
-            quiet: false,
-            verbose: false,
-        },
-        3,
-    );
+    let mut plain = Plain::new(Notes::new(false, false, 3), 3);
     for job in 0..2 {
         plain.on_event(ms(0), &named(job, "f", Some(4 * MIB), 0));
         plain.on_event(ms(900), &progress(job, MIB, 2));
@@ -266,10 +254,7 @@ fn plain_has_one_line_for_all_of_several_jobs() {
 
 #[test]
 fn quiet_has_no_notes() {
-    let quiet = Notes {
-        quiet: true,
-        verbose: false,
-    };
+    let mut quiet = Notes::new(true, false, 1);
     assert_eq!(
         quiet.line(&Event::Warning {
             job: 0,
@@ -277,10 +262,7 @@ fn quiet_has_no_notes() {
         }),
         None
     );
-    let usual = Notes {
-        quiet: false,
-        verbose: false,
-    };
+    let mut usual = Notes::new(false, false, 1);
     let at_once = Event::Retry {
         job: 0,
         attempt: 1,
@@ -297,6 +279,39 @@ fn quiet_has_no_notes() {
         }),
         None
     );
+}
+
+#[test]
+fn notes_of_several_jobs_say_which_one() {
+    let mut notes = Notes::new(false, true, 2);
+    let warning = Event::Warning {
+        job: 4,
+        text: "hm".into(),
+    };
+    let url = url::Url::parse("http://h.test/f").unwrap();
+    let mut lines = vec![notes.line(&warning)];
+    notes.line(&Event::Started { job: 4, url });
+    lines.push(notes.line(&warning));
+    notes.line(&named(4, "d/f", None, 0));
+    lines.push(notes.line(&warning));
+    lines.push(notes.line(&Event::Segment {
+        job: 4,
+        range: 0..9,
+        elapsed: ms(1),
+        connection: 0,
+    }));
+    let plain: Vec<String> = lines
+        .iter()
+        .flatten()
+        .map(|line| anstream::adapter::strip_str(line).to_string())
+        .collect();
+    let expected = [
+        "haul: warning: hm",
+        "haul: warning: http://h.test/f: hm",
+        "haul: warning: d/f: hm",
+        "d/f: segment 0-8  1 ms  9 B  8.8 KiB/s  connection 0",
+    ];
+    assert_eq!(plain, expected);
 }
 
 #[test]
