@@ -3,7 +3,7 @@
 //! One line `haul: error: ...`, causes joined by colons, then perhaps `hint: ...`. Colour is for the words "error",
 //! "warning" and "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off. A standard error that is
 //! closed leaves nobody to tell, so failing to write there is no failure. What is wrong with a command line is in
-//! [`usage`].
+//! [`mod@usage`].
 
 mod usage;
 

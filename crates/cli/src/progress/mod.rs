@@ -1,7 +1,7 @@
 //! Progress: what the engine tells, shown on standard error.
 //!
 //! One reader - the loop in [`commands::run`](crate::commands) - hands every event to one [`Renderer`]. Those for people
-//! keep a [`Board`] of what is going on; from it [`frame`](fn@frame::frame) makes the lines of a terminal and [`Plain`] those of a log.
+//! keep a [`board`] of what is going on; from it [`frame`](fn@frame::frame) makes the lines of a terminal and [`Plain`] those of a log.
 //! Nothing in here knows what time it is: `now` is an argument, counted from the start, so that recorded events always
 //! give the same frames.
 
