@@ -9,7 +9,7 @@ mod credentials;
 mod demo;
 mod errors;
 mod files;
-mod harness;
+pub(crate) mod harness;
 mod help;
 mod kill;
 mod network;

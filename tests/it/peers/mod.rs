@@ -1,0 +1,14 @@
+//! `haul` against real programs from Debian: nginx as the origin, squid as the proxy, curl as the judge of what is right.
+//!
+//! Each server is private: its own folder, a free port, ended with the test. `scripts/test` installs them.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what a test cannot go on without fails it, in its helpers too"
+)]
+
+mod nginx;
+mod origin;
+mod program;
+mod proxy;
+mod squid;

@@ -1,0 +1,89 @@
+//! A private nginx: files, TLS, a limit on each connection, a login, a redirect.
+
+use std::path::PathBuf;
+
+use haul_lab::{Authority, Content};
+use tempfile::TempDir;
+
+use super::program::{Program, free_port, start};
+
+/// A running nginx.
+pub(crate) struct Nginx {
+    dir: TempDir,
+    plain: u16,
+    tls: u16,
+    _program: Program,
+}
+
+impl Nginx {
+    /// Starts one.
+    pub(crate) async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        // Its workers are another user's when root runs the tests.
+        make_readable(&dir);
+        let (root, plain, tls) = (dir.path().to_str().unwrap(), free_port(), free_port());
+        let authority = Authority::new();
+        let issued = authority.issue(&["127.0.0.1"]);
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        write("ca.pem", &authority.pem());
+        write("cert.pem", &issued.certificate);
+        write("key.pem", &issued.key);
+        write("users", "me:{PLAIN}secret\n");
+        std::fs::create_dir(dir.path().join("files")).unwrap();
+        write("nginx.conf", &configuration(root, plain, tls));
+        let path = dir.path().join("nginx.conf");
+        let args = ["-p", root, "-c", path.to_str().unwrap()];
+        let program = start("nginx", &args, plain, dir.path()).await;
+        Self {
+            dir,
+            plain,
+            tls,
+            _program: program,
+        }
+    }
+
+    /// Serves a file.
+    pub(crate) fn serve(&self, name: &str, content: &Content) {
+        std::fs::write(self.dir.path().join("files").join(name), content.to_vec()).unwrap();
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{path}", self.plain)
+    }
+
+    pub(crate) fn tls_url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}/{path}", self.tls)
+    }
+
+    /// The authority that signed its certificate, as a file.
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+}
+
+fn make_readable(dir: &TempDir) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn configuration(root: &str, plain: u16, tls: u16) -> String {
+    format!(
+        "daemon off; worker_processes 2; pid {root}/pid; error_log {root}/error.log;
+         events {{ worker_connections 256; }}
+         http {{
+            access_log off; sendfile on; root {root}/files;
+            client_body_temp_path {root}/t1; proxy_temp_path {root}/t2; fastcgi_temp_path {root}/t3;
+            uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;
+            server {{
+                listen 127.0.0.1:{plain};
+                location /slow/ {{ alias {root}/files/; limit_rate 4m; }}
+                location /locked/ {{ alias {root}/files/; auth_basic vault; auth_basic_user_file {root}/users; }}
+                location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
+            }}
+            server {{
+                listen 127.0.0.1:{tls} ssl;
+                ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
+            }}
+         }}"
+    )
+}

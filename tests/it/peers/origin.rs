@@ -1,0 +1,126 @@
+//! nginx as the origin.
+
+use std::process::Command;
+
+use haul_lab::Content;
+
+use super::nginx::Nginx;
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a1_a_large_file_is_what_curl_gets() {
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        Haul::new(),
+        Content::random(1, 96 << 20),
+    );
+    nginx.serve("f", &content);
+    haul.get(&nginx.url("f"), &["-o", "ours", "-x", "8"])
+        .await
+        .assert_code(0);
+    let theirs = haul.path("theirs");
+    let curl = Command::new("curl")
+        .args(["-sSf", "-o"])
+        .arg(&theirs)
+        .arg(nginx.url("f"))
+        .status()
+        .unwrap();
+    assert!(curl.success());
+    haul.assert_file("ours", &content);
+    haul.assert_file("theirs", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a14_empty_and_tiny_files() {
+    let (nginx, haul) = (Nginx::start().await, Haul::new());
+    for length in [0, 1, 100] {
+        let content = Content::random(2, length);
+        nginx.serve("f", &content);
+        haul.get(&nginx.url("f"), &["-o", "f", "--overwrite"])
+            .await
+            .assert_code(0);
+        haul.assert_file("f", &content);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_on_each_connection_is_answered_with_many() {
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        Haul::new(),
+        Content::random(3, 192 << 20),
+    );
+    nginx.serve("f", &content);
+    let ran = haul
+        .get(&nginx.url("slow/f"), &["-o", "f", "--json", "-q"])
+        .await;
+    let found: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
+    assert!(found["connections"].as_u64().unwrap() >= 8, "{found}");
+    haul.assert_file("f", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_is_trusted_by_its_authority_and_by_no_other() {
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        Haul::new(),
+        Content::random(4, 20 << 20),
+    );
+    nginx.serve("f", &content);
+    haul.get(&nginx.tls_url("f"), &[])
+        .await
+        .assert_code(5)
+        .assert_says("hint: ");
+    let ca = nginx.ca();
+    haul.get(
+        &nginx.tls_url("f"),
+        &["--cacert", ca.to_str().unwrap(), "-x", "4"],
+    )
+    .await
+    .assert_code(0);
+    haul.assert_file("f", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a21_a_login_is_needed_and_taken() {
+    let (nginx, haul, content) = (Nginx::start().await, Haul::new(), Content::random(5, 5000));
+    nginx.serve("f", &content);
+    haul.get(&nginx.url("locked/f"), &[])
+        .await
+        .assert_code(5)
+        .assert_says("vault");
+    haul.get(&nginx.url("locked/f"), &["-u", "me:secret"])
+        .await
+        .assert_code(0);
+    haul.assert_file("f", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a16_a_redirect_is_followed_and_a_missing_file_is_told() {
+    let (nginx, haul, content) = (Nginx::start().await, Haul::new(), Content::random(6, 5000));
+    nginx.serve("f", &content);
+    haul.get(&nginx.url("moved/f"), &[]).await.assert_code(0);
+    haul.assert_file("f", &content);
+    haul.get(&nginx.url("none"), &[])
+        .await
+        .assert_code(5)
+        .assert_says("404");
+    assert_eq!(haul.listing(), ["f"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_update_fetches_only_what_is_newer() {
+    let (nginx, haul) = (Nginx::start().await, Haul::new());
+    nginx.serve("f", &Content::random(7, 5000));
+    haul.get(&nginx.url("f"), &[]).await.assert_code(0);
+    haul.get(&nginx.url("f"), &["--update"])
+        .await
+        .assert_code(0)
+        .assert_says("not modified");
+    let newer = Content::random(8, 6000);
+    nginx.serve("f", &newer);
+    haul.get(&nginx.url("f"), &["--update"])
+        .await
+        .assert_code(0);
+    haul.assert_file("f", &newer);
+}

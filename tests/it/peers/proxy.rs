@@ -1,0 +1,64 @@
+//! squid between us and nginx.
+
+use haul_lab::Content;
+
+use super::nginx::Nginx;
+use super::squid::{Login, Squid};
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_is_forwarded_and_https_tunnelled_with_every_login() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    nginx.serve("f", &content);
+    let ca = nginx.ca();
+    for login in [Login::None, Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let proxy = squid.url(if login == Login::None {
+            ""
+        } else {
+            "me:secret"
+        });
+        for url in [nginx.url("f"), nginx.tls_url("f")] {
+            let haul = Haul::new();
+            let flags = [
+                "--proxy",
+                &proxy,
+                "--cacert",
+                ca.to_str().unwrap(),
+                "--segment-size",
+                "512k",
+                "-x",
+                "3",
+            ];
+            haul.get(&url, &flags).await.assert_code(0);
+            haul.assert_file("f", &content);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a21_a_proxy_that_wants_a_login_says_so_and_no_password_is_shown() {
+    let (nginx, squid) = (Nginx::start().await, Squid::start(Login::Basic).await);
+    nginx.serve("f", &Content::random(1, 10));
+    for url in [nginx.url("f"), nginx.tls_url("f")] {
+        for proxy in [squid.url(""), squid.url("me:wrongword")] {
+            let ran = Haul::new()
+                .get(&url, &["--proxy", &proxy, "--insecure"])
+                .await;
+            ran.assert_code(5).assert_says("corp").assert_says("hint: ");
+            assert!(!ran.stderr.contains("wrongword"), "{ran:#?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_environment_names_the_proxy_and_what_goes_around_it() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 10));
+    nginx.serve("f", &content);
+    // Nothing listens there.
+    let haul = Haul::new()
+        .with("http_proxy", "http://127.0.0.1:1")
+        .with("no_proxy", "127.0.0.0/8");
+    haul.get(&nginx.url("f"), &[]).await.assert_code(0);
+    haul.assert_file("f", &content);
+}

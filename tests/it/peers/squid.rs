@@ -1,0 +1,83 @@
+//! A private squid: open, or with a login by Basic or Digest.
+
+use tempfile::TempDir;
+
+use super::program::{Program, free_port, start};
+
+/// How a squid asks who we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Login {
+    /// Not at all.
+    None,
+    /// By Basic.
+    Basic,
+    /// By Digest.
+    Digest,
+}
+
+/// A running squid.
+pub(crate) struct Squid {
+    _dir: TempDir,
+    port: u16,
+    _program: Program,
+}
+
+impl Squid {
+    /// Starts one. The login is `me` with `secret`.
+    pub(crate) async fn start(login: Login) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        // It gives up root's rights, and then must still be able to write here.
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let (root, port) = (dir.path().to_str().unwrap(), free_port());
+        // `me:secret`, with the password's MD5 as crypt(3) writes it, and in clear for Digest.
+        std::fs::write(
+            dir.path().join("basic"),
+            "me:$apr1$haul$4oUqeo3KDL/g0oYo.xarF/\n",
+        )
+        .unwrap();
+        std::fs::write(dir.path().join("digest"), "me:secret\n").unwrap();
+        std::fs::write(
+            dir.path().join("squid.conf"),
+            configuration(root, port, login),
+        )
+        .unwrap();
+        let path = dir.path().join("squid.conf");
+        let name = format!("haul{port}");
+        let args = ["-N", "-n", &name, "-f", path.to_str().unwrap()];
+        let program = start("squid", &args, port, dir.path()).await;
+        Self {
+            _dir: dir,
+            port,
+            _program: program,
+        }
+    }
+
+    /// Its URL, with a login if one is given.
+    pub(crate) fn url(&self, login: &str) -> String {
+        let at = if login.is_empty() { "" } else { "@" };
+        format!("http://{login}{at}127.0.0.1:{}", self.port)
+    }
+}
+
+fn configuration(root: &str, port: u16, login: Login) -> String {
+    let auth = match login {
+        Login::None => String::new(),
+        Login::Basic => format!(
+            "auth_param basic program /usr/lib/squid/basic_ncsa_auth {root}/basic\nauth_param basic realm corp\n"
+        ),
+        Login::Digest => format!(
+            "auth_param digest program /usr/lib/squid/digest_file_auth {root}/digest\nauth_param digest realm corp\n"
+        ),
+    };
+    let rule = if login == Login::None {
+        "http_access allow all"
+    } else {
+        "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"
+    };
+    format!(
+        "http_port 127.0.0.1:{port}\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
+         pid_filename none\ncoredump_dir {root}\nshutdown_lifetime 0 seconds\nvisible_hostname localhost\npinger_enable off\n\
+         cache_effective_user proxy\nnetdb_filename none\n"
+    )
+}
