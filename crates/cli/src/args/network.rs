@@ -44,7 +44,7 @@ pub(crate) struct RequestArgs {
 pub(crate) struct ConnectionArgs {
     /// Through this proxy (http, https, socks5, socks5h); '' for none.
     ///
-    /// Written as `scheme://[user:password@]host:port`. Without it the environment decides: http_proxy, https_proxy, all_proxy.
+    /// Written as scheme://host:port, with user:password@ before the host if it wants them. Without it the environment decides: http_proxy, https_proxy, all_proxy.
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyUrl>,
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
