@@ -3,7 +3,7 @@
 //! These are real programs over real sockets on loopback, in the caller's process: [`Origin`] answers HTTP/1.1 by writing
 //! raw bytes, since it must be able to say what no library would let it say; [`SlowLink`] relays TCP with latency, rate and
 //! cuts; [`HttpProxy`] and [`SocksProxy`] stand between and tell what they were asked; [`Authority`] issues good and bad
-//! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within`] puts a limit on a
+//! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within()`] puts a limit on a
 //! test.
 
 mod content;

@@ -1,0 +1,296 @@
+//! The HTTP proxy: tunnels, requests passed on, and what it says when it will not.
+
+use std::time::Duration;
+
+use haul_lab::breakage::{self, Login};
+use haul_lab::{Authority, Body, HttpProxy, HttpProxyBuilder, Resource, When, within};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::raw::{End, LIMIT, Raw, content, part, serve};
+use crate::tls::handshake;
+
+/// A proxy that has `echo.test:7` at a listener of the test's, with a tunnel to it, and the other end.
+async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, Raw<TcpStream>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = builder
+        .route("echo.test:7", listener.local_addr().unwrap())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    client.request("CONNECT echo.test:7", &[]).await;
+    let (server, _) = within(LIMIT, listener.accept()).await.unwrap();
+    let head = within(LIMIT, client.head()).await.unwrap();
+    assert!(
+        head.starts_with("HTTP/1.1 200 Connection established\r\n"),
+        "{head}"
+    );
+    assert!(
+        !head.contains("Content-Length") && !head.contains("Transfer-Encoding"),
+        "{head}"
+    );
+    (proxy, client, server)
+}
+
+#[tokio::test]
+async fn a_tunnel_carries_http() {
+    let origin = serve(Resource::new(content())).await;
+    let proxy = HttpProxy::builder()
+        .route("files.test:80", origin.address())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    client
+        .request("CONNECT Files.Test:80", &["X-Mine: 1"])
+        .await;
+    client.head().await.unwrap();
+    for _ in 0..2 {
+        assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
+    }
+    let asked = &proxy.asked()[0];
+    assert_eq!(
+        (asked.method.as_str(), asked.target.as_str(), asked.status),
+        ("CONNECT", "Files.Test:80", 200)
+    );
+    assert_eq!(asked.header("x-mine"), Some("1"));
+    assert!(asked.sent > 2 * content().length());
+    assert_eq!((proxy.open(), origin.connections()), (1, 1));
+    assert_eq!(origin.asked()[0].header("x-mine"), None);
+}
+
+#[tokio::test]
+async fn what_is_sent_with_the_request_reaches_the_target() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = HttpProxy::builder()
+        .route("echo.test:7", listener.local_addr().unwrap())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    client
+        .send("CONNECT echo.test:7 HTTP/1.1\r\n\r\nearly")
+        .await;
+    let (mut server, _) = within(LIMIT, listener.accept()).await.unwrap();
+    let mut heard = [0; 5];
+    within(LIMIT, server.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"early");
+}
+
+#[tokio::test]
+async fn e1_e2_e3_odd_consents() {
+    let odd = HttpProxy::builder().rule(When::always(), |_, reply| {
+        reply.version = "HTTP/1.0".into();
+        reply.reason = Some("Fine by me".into());
+        reply.set("Content-Length", "5");
+        reply.prelude = b"HTTP/1.1 103 Early\r\n\r\n".to_vec();
+        reply.trickle = Some(1);
+        reply.body = Body::Raw(b"SSH-2.0-lab\r\n".to_vec());
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = odd
+        .route("echo.test:7", listener.local_addr().unwrap())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    client.request("CONNECT echo.test:7", &[]).await;
+    assert_eq!(client.head().await.unwrap(), "HTTP/1.1 103 Early\r\n\r\n");
+    let head = client.head().await.unwrap();
+    assert!(
+        head.starts_with("HTTP/1.0 200 Fine by me\r\n") && head.contains("Content-Length: 5\r\n"),
+        "{head}"
+    );
+    let (mut server, _) = listener.accept().await.unwrap();
+    server.write_all(b"more").await.unwrap();
+    client.fill(17).await;
+    assert_eq!(client.buffer, b"SSH-2.0-lab\r\nmore");
+}
+
+#[tokio::test]
+async fn e2_a_banner_comes_in_the_same_packet() {
+    let banner =
+        |_: &_, reply: &mut haul_lab::Reply| reply.body = Body::Raw(b"SSH-2.0-lab\r\n".to_vec());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let builder = HttpProxy::builder().rule(When::always(), banner);
+    let proxy = builder
+        .route("echo.test:7", listener.local_addr().unwrap())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    client.request("CONNECT echo.test:7", &[]).await;
+    client.fill(1).await;
+    assert!(
+        client.buffer.ends_with(b"\r\n\r\nSSH-2.0-lab\r\n"),
+        "{:?}",
+        client.buffer
+    );
+}
+
+#[tokio::test]
+async fn e4_logins_are_asked_for() {
+    for (login, shown) in [
+        (Login::basic("u", "p"), "Basic realm=\"lab\""),
+        (
+            Login::digest("u", "p"),
+            "Digest realm=\"lab\", qop=\"auth\", algorithm=SHA-256, nonce=",
+        ),
+        (
+            Login::digest_md5("u", "p"),
+            "Digest realm=\"lab\", qop=\"auth\", algorithm=MD5, nonce=",
+        ),
+    ] {
+        let proxy = HttpProxy::builder().login(login).start().await;
+        let answer = Raw::to(proxy.address())
+            .await
+            .ask("CONNECT echo.test:7", &[])
+            .await;
+        assert_eq!(answer.status(), 407);
+        assert!(
+            answer
+                .field("Proxy-Authenticate")
+                .unwrap()
+                .starts_with(shown),
+            "{}",
+            answer.head
+        );
+        // An origin's credentials are not the proxy's.
+        let fields = ["Authorization: Basic dTpw"];
+        let answer = Raw::to(proxy.address())
+            .await
+            .ask("CONNECT echo.test:7", &fields)
+            .await;
+        assert_eq!(answer.status(), 407);
+    }
+    let origin = serve(Resource::new(content())).await;
+    let builder = HttpProxy::builder().route("files.test:80", origin.address());
+    let proxy = builder.login(Login::basic("u", "p")).start().await;
+    let mut client = Raw::to(proxy.address()).await;
+    assert_eq!(
+        client
+            .ask("GET http://files.test/f.bin", &[])
+            .await
+            .status(),
+        407
+    );
+    // The connection is still good.
+    let fields = ["Proxy-Authorization: Basic dTpw"];
+    assert!(
+        client
+            .ask("GET http://files.test/f.bin", &fields)
+            .await
+            .complete
+    );
+    assert_eq!(origin.asked()[0].header("proxy-authorization"), None);
+    assert!(proxy.url_for("u", "p").starts_with("http://u:p@127.0.0.1:"));
+}
+
+#[tokio::test]
+async fn e5_refusals_are_told() {
+    let rule = breakage::status(403);
+    let proxy = HttpProxy::builder().rule(When::nth(0), rule).start().await;
+    let answer = Raw::to(proxy.address())
+        .await
+        .ask("CONNECT echo.test:7", &[])
+        .await;
+    assert_eq!((answer.status(), answer.complete), (403, true));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = listener.local_addr().unwrap();
+    drop(listener);
+    for line in [
+        format!("CONNECT {nobody}"),
+        format!("GET http://{nobody}/x"),
+    ] {
+        let answer = Raw::to(proxy.address()).await.ask(&line, &[]).await;
+        assert_eq!(answer.status(), 502, "{line}");
+    }
+    let answer = Raw::to(proxy.address()).await.ask("GET /x", &[]).await;
+    assert_eq!(answer.status(), 400);
+    assert_eq!(
+        proxy.asked().iter().map(|a| a.status).collect::<Vec<_>>(),
+        [403, 502, 502, 400]
+    );
+    assert_eq!(proxy.stop().await.len(), 4);
+}
+
+#[tokio::test]
+async fn requests_are_passed_on() {
+    let origin = serve(Resource::new(content())).await;
+    let proxy = HttpProxy::builder()
+        .route("files.test:80", origin.address())
+        .start()
+        .await;
+    let mut client = Raw::to(proxy.address()).await;
+    let fields = [
+        "Range: bytes=5-9",
+        "Proxy-Connection: keep-alive",
+        "X-Mine: 1",
+    ];
+    let answer = client.ask("GET http://files.test/f.bin?q", &fields).await;
+    assert_eq!(
+        (answer.status(), answer.field("Connection")),
+        (206, Some("close"))
+    );
+    assert_eq!(answer.body, part(5..10));
+    assert_eq!(client.rest().await, (vec![], End::Closed));
+    assert_eq!(proxy.asked()[0].target, "http://files.test/f.bin?q");
+    let asked = &origin.asked()[0];
+    assert_eq!(
+        (asked.target.as_str(), asked.header("host")),
+        ("/f.bin?q", Some("h"))
+    );
+    assert_eq!(
+        (asked.header("via"), asked.header("x-mine")),
+        (Some("1.1 lab"), Some("1"))
+    );
+    assert_eq!(asked.header("proxy-connection"), None);
+}
+
+#[tokio::test]
+async fn e7_half_closes_are_passed_on() {
+    let (_proxy, mut client, mut server) = tunnel(HttpProxy::builder()).await;
+    client.send("the last words").await;
+    client.stream.shutdown().await.unwrap();
+    let mut heard = String::new();
+    within(LIMIT, server.read_to_string(&mut heard))
+        .await
+        .unwrap();
+    assert_eq!(heard, "the last words");
+    server.write_all(b"an answer").await.unwrap();
+    drop(server);
+    assert_eq!(client.rest().await, (b"an answer".to_vec(), End::Closed));
+}
+
+#[tokio::test]
+async fn e8_resets_are_passed_on() {
+    let (_proxy, mut client, server) = tunnel(HttpProxy::builder()).await;
+    socket2::SockRef::from(&server)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(server);
+    assert_eq!(client.rest().await.1, End::Reset);
+}
+
+#[tokio::test]
+async fn e13_a_proxy_speaks_tls() {
+    let authority = Authority::new();
+    let origin = serve(Resource::new(content())).await;
+    let proxy = HttpProxy::builder()
+        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .route("files.test:80", origin.address())
+        .start()
+        .await;
+    assert!(proxy.url().starts_with("https://127.0.0.1:"));
+    let stream = handshake(proxy.address(), &authority, None).await.unwrap();
+    let mut client = Raw::over(stream);
+    client.request("CONNECT files.test:80", &[]).await;
+    client.head().await.unwrap();
+    assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
+}
+
+#[tokio::test]
+async fn a_silent_proxy_says_nothing() {
+    let hour = Duration::from_secs(3600);
+    let builder = HttpProxy::builder().rule(When::always(), breakage::silent_for(hour));
+    let proxy = builder.start().await;
+    let mut client = Raw::to(proxy.address()).await;
+    client.request("CONNECT echo.test:7", &[]).await;
+    assert!(client.is_silent().await);
+}

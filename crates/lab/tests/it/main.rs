@@ -1,0 +1,13 @@
+//! The doubles are trusted by other tests, so each behaviour is looked at here by a client of raw sockets.
+
+mod bodies;
+mod heads;
+mod http_proxy;
+mod link;
+mod ranges;
+mod rates;
+mod raw;
+mod scripts;
+mod socks;
+mod statuses;
+mod tls;

@@ -1,0 +1,262 @@
+//! Ranges, preconditions and versions: first as the standard has them, then broken.
+
+use haul_lab::{Content, Resource, When, breakage};
+
+use crate::raw::{End, Raw, content, get, part, serve};
+
+const DATE: &str = "Tue, 02 Jan 2024 03:04:05 GMT";
+
+#[tokio::test]
+async fn single_ranges_are_answered_as_asked() {
+    let origin = serve(Resource::new(content())).await;
+    for (asked, status, told, body) in [
+        ("bytes=0-0", 206, "bytes 0-0/300001", part(0..1)),
+        ("bytes=7-99", 206, "bytes 7-99/300001", part(7..100)),
+        (
+            "bytes=299999-",
+            206,
+            "bytes 299999-300000/300001",
+            part(299_999..300_001),
+        ),
+        (
+            "bytes=-3",
+            206,
+            "bytes 299998-300000/300001",
+            part(299_998..300_001),
+        ),
+        (
+            "bytes=5-900000",
+            206,
+            "bytes 5-300000/300001",
+            part(5..300_001),
+        ),
+        (
+            "bytes=-900000",
+            206,
+            "bytes 0-300000/300001",
+            part(0..300_001),
+        ),
+        ("bytes=300001-", 416, "bytes */300001", vec![]),
+        ("bytes=400000-500000", 416, "bytes */300001", vec![]),
+        ("bytes=-0", 416, "bytes */300001", vec![]),
+    ] {
+        let answer = get(&origin, &[&format!("Range: {asked}")]).await;
+        assert_eq!(
+            (answer.status(), answer.field("Content-Range")),
+            (status, Some(told)),
+            "{asked}"
+        );
+        assert!(answer.body == body && answer.complete, "{asked}");
+    }
+    for ignored in ["bytes=9-5", "bytes=0-1,5-6", "lines=1-2", "bytes=x-"] {
+        let answer = get(&origin, &[&format!("Range: {ignored}")]).await;
+        assert_eq!(
+            (answer.status(), answer.body.len()),
+            (200, 300_001),
+            "{ignored}"
+        );
+        assert_eq!(answer.field("Content-Range"), None);
+    }
+}
+
+#[tokio::test]
+async fn tiny_and_empty_files_are_whole() {
+    for length in [0, 1, 2] {
+        let tiny = Content::random(9, length);
+        let origin = serve(Resource::new(tiny.clone())).await;
+        let answer = get(&origin, &[]).await;
+        assert_eq!((answer.status(), &answer.body), (200, &tiny.to_vec()));
+        let answer = get(&origin, &["Range: bytes=0-9"]).await;
+        let status = if length == 0 { 416 } else { 206 };
+        assert_eq!((answer.status(), &answer.body), (status, &tiny.to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn preconditions_follow_the_standard() {
+    let origin = serve(Resource::new(content()).last_modified(DATE)).await;
+    for (field, status) in [
+        ("If-None-Match: \"v1\"", 304),
+        ("If-None-Match: \"v0\", W/\"v1\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"v2\"", 200),
+        ("If-Modified-Since: Tue, 02 Jan 2024 03:04:05 GMT", 304),
+        ("If-Modified-Since: Wed, 03 Jan 2024 03:04:05 GMT", 304),
+        ("If-Modified-Since: Mon, 01 Jan 2024 03:04:05 GMT", 200),
+        ("If-Modified-Since: yesterday", 200),
+    ] {
+        let answer = get(&origin, &[field]).await;
+        assert_eq!(answer.status(), status, "{field}");
+        assert_eq!(answer.body.is_empty(), status == 304, "{field}");
+    }
+    // If-None-Match decides alone.
+    let both = [
+        "If-None-Match: \"v2\"",
+        &format!("If-Modified-Since: {DATE}"),
+    ];
+    assert_eq!(get(&origin, &both).await.status(), 200);
+}
+
+#[tokio::test]
+async fn if_range_is_compared_strongly() {
+    let strong = serve(Resource::new(content()).last_modified(DATE)).await;
+    let weak = serve(Resource::bare(content()).etag("W/\"v1\"")).await;
+    for (origin, value, status) in [
+        (&strong, "\"v1\"", 206),
+        (&strong, "\"v2\"", 200),
+        (&strong, DATE, 206),
+        (&strong, "Wed, 03 Jan 2024 03:04:05 GMT", 200),
+        (&weak, "W/\"v1\"", 200),
+    ] {
+        let answer = get(origin, &["Range: bytes=5-9", &format!("If-Range: {value}")]).await;
+        assert_eq!(answer.status(), status, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn head_has_no_body_and_other_methods_are_refused() {
+    let origin = serve(Resource::new(content())).await;
+    let mut raw = Raw::to(origin.address()).await;
+    let answer = raw.ask("HEAD /f.bin", &["Range: bytes=0-4"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("Content-Length")),
+        (200, Some("300001"))
+    );
+    let answer = raw.ask("GET /f.bin", &["Range: bytes=0-4"]).await;
+    assert_eq!((answer.status(), &answer.body), (206, &part(0..5)));
+    assert_eq!(raw.ask("DELETE /f.bin", &[]).await.status(), 405);
+    assert_eq!(origin.sent(), 5);
+}
+
+#[tokio::test]
+async fn validators_are_told_or_not() {
+    for (resource, etag, date) in [
+        (Resource::new(content()), Some("\"v1\""), None),
+        (
+            Resource::bare(content()).etag("W/\"v1\""),
+            Some("W/\"v1\""),
+            None,
+        ),
+        (
+            Resource::bare(content()).last_modified(DATE),
+            None,
+            Some(DATE),
+        ),
+        (Resource::bare(content()), None, None),
+    ] {
+        let answer = get(&serve(resource).await, &["Range: bytes=0-4"]).await;
+        assert_eq!(
+            (answer.field("ETag"), answer.field("Last-Modified")),
+            (etag, date)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a2_a3_ranges_are_ignored_where_told() {
+    let origin =
+        serve(Resource::new(content()).rule(When::mid_file(), breakage::ignore_range)).await;
+    let answer = get(&origin, &["Range: bytes=0-4"]).await;
+    assert_eq!((answer.status(), answer.body.len()), (206, 5));
+    let answer = get(&origin, &["Range: bytes=5-9"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("Content-Range")),
+        (200, None)
+    );
+    assert!(answer.body == content().to_vec());
+    // And where nothing could be satisfied.
+    let answer = get(&origin, &["Range: bytes=900000-"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("Content-Range")),
+        (200, None)
+    );
+}
+
+#[tokio::test]
+async fn a4_if_range_is_misread() {
+    let origin =
+        serve(Resource::new(content()).rule(When::always(), breakage::misread_if_range)).await;
+    let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
+    assert_eq!(
+        (answer.status(), answer.field("ETag")),
+        (200, Some("\"v1\""))
+    );
+    assert_eq!(get(&origin, &["Range: bytes=5-9"]).await.status(), 206);
+}
+
+#[tokio::test]
+async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
+    let newer = || Resource::new(Content::random(4, 300_001)).etag("\"v2\"");
+    let etag = |answer: &crate::raw::Answer| answer.field("ETag").map(ToOwned::to_owned);
+    for when in [When::after(1), When::served(300_001)] {
+        let origin = serve(Resource::new(content()).rule(when, breakage::instead(newer()))).await;
+        assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
+        let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
+        assert_eq!(
+            (answer.status(), etag(&answer).as_deref()),
+            (200, Some("\"v2\""))
+        );
+        assert!(answer.body == Content::random(4, 300_001).to_vec());
+    }
+    let origin = serve(Resource::new(content())).await;
+    assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
+    origin.swap("/f.bin", newer());
+    assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v2\""));
+}
+
+#[tokio::test]
+async fn a8_content_ranges_lie() {
+    let junk = Resource::new(content()).rule(When::always(), breakage::content_range("junk"));
+    let answer = get(&serve(junk).await, &["Range: bytes=5-9"]).await;
+    assert_eq!(answer.field("Content-Range"), Some("junk"));
+    let moved = breakage::content_range_of(|range, total| {
+        format!("bytes {}-{}/{}", range.start + 1, range.end, total + 1)
+    });
+    let origin = serve(Resource::new(content()).rule(When::always(), moved)).await;
+    let answer = get(&origin, &["Range: bytes=5-9"]).await;
+    assert_eq!(answer.field("Content-Range"), Some("bytes 6-10/300002"));
+    assert_eq!(answer.body, part(5..10));
+    assert_eq!(get(&origin, &[]).await.field("Content-Range"), None);
+}
+
+#[tokio::test]
+async fn a9_parts_say_nothing_or_too_much() {
+    let bare = Resource::new(content()).rule(When::ranged(), breakage::no_content_range);
+    let answer = get(&serve(bare).await, &["Range: bytes=5-9"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("Content-Range")),
+        (206, None)
+    );
+    assert_eq!(answer.body, part(5..10));
+
+    let many = serve(Resource::new(content()).rule(When::ranged(), breakage::multipart)).await;
+    let answer = get(&many, &["Range: bytes=5-9"]).await;
+    assert_eq!(
+        answer.field("Content-Type"),
+        Some("multipart/byteranges; boundary=LAB")
+    );
+    let expected = [
+        b"--LAB\r\nContent-Range: bytes 5-9/300001\r\n\r\n".as_slice(),
+        &part(5..10),
+        b"\r\n--LAB--\r\n",
+    ];
+    assert_eq!(answer.body, expected.concat());
+    assert_eq!((answer.end, answer.complete), (End::Open, true));
+}
+
+#[tokio::test]
+async fn a30_files_grow() {
+    let origin =
+        serve(Resource::bare(content()).rule(When::always(), breakage::growing(3, 100, 10))).await;
+    for total in [100, 110, 120] {
+        let answer = get(&origin, &["Range: bytes=5-9"]).await;
+        assert_eq!(
+            answer.field("Content-Range"),
+            Some(format!("bytes 5-9/{total}").as_str())
+        );
+        assert_eq!(
+            (answer.body, answer.head.contains("ETag")),
+            (part(5..10), false)
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! Rates and waits of an origin. A limiter must not be faster than its limit; how much slower it may be a loaded machine decides,
+//! and there the bounds are generous.
+
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, OriginBuilder, Resource, When, breakage, within};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::raw::{LIMIT, Raw};
+
+/// Bytes of the file.
+const SIZE: u64 = 200_000;
+
+/// Bytes a second at which it takes 200 ms.
+const RATE: u64 = 1_000_000;
+
+/// What it takes at [`RATE`]. A pace may catch up with 10 ms.
+const TIME: Duration = Duration::from_millis(190);
+
+/// How much longer is still the rate, on a machine that has other things to do.
+const PATIENCE: u32 = 5;
+
+fn origin() -> OriginBuilder {
+    Origin::builder().resource("/f.bin", Resource::new(Content::random(1, SIZE)))
+}
+
+/// Downloads the file over so many connections at once; tells how long each took.
+async fn times(origin: &Origin, connections: usize) -> Vec<Duration> {
+    let address = origin.address();
+    let mut tasks = JoinSet::new();
+    for _ in 0..connections {
+        tasks.spawn(async move {
+            let mut raw = Raw::to(address).await;
+            let begun = Instant::now();
+            let answer = raw.ask("GET /f.bin", &[]).await;
+            assert!(answer.complete && answer.body == Content::random(1, SIZE).to_vec());
+            begun.elapsed()
+        });
+    }
+    within(LIMIT, tasks.join_all()).await
+}
+
+fn assert_near(time: Duration, expected: Duration) {
+    assert!(
+        time >= expected,
+        "faster than its limit: {time:?}, not {expected:?}"
+    );
+    assert!(
+        time < expected * PATIENCE,
+        "too slow: {time:?}, not {expected:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_connection_has_its_own_rate() {
+    let origin = origin().rate_per_connection(RATE).start().await;
+    for time in times(&origin, 4).await {
+        assert_near(time, TIME);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_connections_share_a_total() {
+    let origin = origin().rate_total(4 * RATE).start().await;
+    let longest = times(&origin, 4).await.into_iter().max().unwrap();
+    assert_near(longest, TIME);
+}
+
+#[tokio::test]
+async fn a_rate_spans_the_requests_of_a_connection() {
+    let origin = origin().rate_per_connection(RATE).start().await;
+    let mut raw = Raw::to(origin.address()).await;
+    let begun = Instant::now();
+    for start in (0..SIZE).step_by(10_000) {
+        let range = format!("Range: bytes={start}-{}", start + 9_999);
+        assert_eq!(raw.ask("GET /f.bin", &[&range]).await.body.len(), 10_000);
+    }
+    assert_near(begun.elapsed(), TIME);
+}
+
+#[tokio::test]
+async fn pieces_come_smoothly() {
+    let origin = origin().rate_per_connection(RATE).start().await;
+    let mut raw = Raw::to(origin.address()).await;
+    raw.request("GET /f.bin", &[]).await;
+    raw.head().await.unwrap();
+    let begun = Instant::now();
+    raw.fill(20_000).await;
+    assert!(
+        begun.elapsed() < TIME,
+        "a tenth of the file took {:?}",
+        begun.elapsed()
+    );
+    assert!(
+        raw.buffer.len() < 150_000,
+        "{} bytes came at once",
+        raw.buffer.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a20_one_connection_is_slower_than_the_others() {
+    let slow =
+        Resource::new(Content::random(1, SIZE)).rule(When::connection(0), breakage::drip(RATE));
+    let origin = Origin::builder().resource("/f.bin", slow).start().await;
+    let mut times = times(&origin, 3).await;
+    times.sort();
+    assert_near(times[2], TIME);
+    assert!(times[1] < times[2] / 2, "{times:?}");
+}
+
+#[tokio::test]
+async fn a19_a_slow_drip_is_byte_by_byte() {
+    let drip = Resource::new(Content::random(1, SIZE)).rule(When::always(), breakage::drip(20));
+    let origin = Origin::builder().resource("/f.bin", drip).start().await;
+    let mut raw = Raw::to(origin.address()).await;
+    raw.request("GET /f.bin", &[]).await;
+    raw.head().await.unwrap();
+    let begun = Instant::now();
+    raw.fill(3).await;
+    assert_near(begun.elapsed(), Duration::from_millis(90));
+}
+
+#[tokio::test]
+async fn answers_come_after_a_latency() {
+    let latency = Duration::from_millis(40);
+    let origin = origin().latency(latency).start().await;
+    let mut raw = Raw::to(origin.address()).await;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        assert!(raw.ask("GET /f.bin", &[]).await.complete);
+        assert!(begun.elapsed() >= latency && begun.elapsed() < latency * PATIENCE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_limit_nothing_is_waited_for() {
+    let size = 64 << 20;
+    let origin = Origin::builder()
+        .resource("/f.bin", Resource::new(Content::random(1, size)))
+        .start()
+        .await;
+    let mut raw = Raw::to(origin.address()).await;
+    raw.request("GET /f.bin", &[]).await;
+    raw.head().await.unwrap();
+    let begun = Instant::now();
+    let mut read = raw.buffer.len() as u64;
+    let mut buffer = vec![0; 1 << 18];
+    while read < size {
+        let count = tokio::io::AsyncReadExt::read(&mut raw.stream, &mut buffer)
+            .await
+            .unwrap();
+        assert!(count > 0);
+        read += count as u64;
+    }
+    let rate = size as f64 / begun.elapsed().as_secs_f64();
+    assert!(rate > 100e6, "{:.0} MB/s", rate / 1e6);
+}

@@ -1,0 +1,225 @@
+//! Answers without the resource, and what is told about it.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use haul_lab::breakage::{DigestField, Login};
+use haul_lab::{Asked, Origin, Reply, Resource, When, breakage, within};
+use sha2::{Digest as _, Sha256};
+
+use crate::raw::{End, LIMIT, Raw, content, get, part, serve};
+
+async fn broken(change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static) -> Origin {
+    serve(Resource::new(content()).rule(When::always(), change)).await
+}
+
+#[tokio::test]
+async fn a16_redirects_lead_elsewhere() {
+    for code in [301, 302, 303, 307, 308] {
+        let answer = get(
+            &broken(breakage::redirect(code, "http://h.test/x")).await,
+            &[],
+        )
+        .await;
+        assert_eq!(
+            (answer.status(), answer.field("Location")),
+            (code, Some("http://h.test/x"))
+        );
+        assert!(answer.body.is_empty() && answer.complete);
+    }
+}
+
+#[tokio::test]
+async fn a16_tokens_expire_after_their_uses() {
+    let origin = broken(breakage::expiring_token(2)).await;
+    let mut raw = Raw::to(origin.address()).await;
+    for (token, status) in [
+        (0, 200),
+        (0, 200),
+        (1, 200),
+        (0, 403),
+        (1, 200),
+        (1, 403),
+        (0, 403),
+    ] {
+        let answer = raw.ask(&format!("GET /f.bin?token={token}"), &[]).await;
+        assert_eq!(answer.status(), status, "token {token}");
+    }
+    let near = broken(breakage::with_token(302, "/t")).await;
+    for number in 0..3 {
+        let expected = format!("/t?token={number}");
+        assert_eq!(
+            get(&near, &[]).await.field("Location"),
+            Some(expected.as_str())
+        );
+    }
+}
+
+#[tokio::test]
+async fn a17_busy_origins_say_when() {
+    for (code, when) in [
+        (429, Some("7")),
+        (503, Some("Fri, 31 Dec 2999 23:59:59 GMT")),
+        (503, None),
+    ] {
+        let answer = get(
+            &broken(breakage::busy(code, when)).await,
+            &["Range: bytes=5-9"],
+        )
+        .await;
+        assert_eq!((answer.status(), answer.field("Retry-After")), (code, when));
+        assert_eq!(answer.field("Content-Range"), None);
+    }
+}
+
+#[tokio::test]
+async fn a18_the_third_connection_is_refused_until_one_leaves() {
+    let refused: [(fn(&Asked, &mut Reply), _); 2] = [
+        (breakage::refuse, None),
+        (
+            |asked, reply| breakage::status(403)(asked, reply),
+            Some(403),
+        ),
+    ];
+    for (rule, status) in refused {
+        let origin = serve(Resource::new(content()).rule(When::crowded(2), rule)).await;
+        let mut first = Raw::to(origin.address()).await;
+        let mut second = Raw::to(origin.address()).await;
+        assert!(first.ask("GET /f.bin", &[]).await.complete);
+        assert!(second.ask("GET /f.bin", &[]).await.complete);
+        let third = get(&origin, &[]).await;
+        match status {
+            None => assert_eq!(third.end, End::Reset),
+            Some(status) => assert_eq!(third.status(), status),
+        }
+        assert_eq!(origin.asked()[2].open, 3);
+        assert_eq!(origin.asked()[2].status, status.unwrap_or(0));
+        drop(first);
+        within(LIMIT, async {
+            while origin.open() > 1 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(get(&origin, &[]).await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn a21_basic_and_bearer_are_checked() {
+    let basic = broken(Login::basic("u", "p").realm("vault").rule()).await;
+    let answer = get(&basic, &[]).await;
+    assert_eq!(
+        (answer.status(), answer.field("WWW-Authenticate")),
+        (401, Some("Basic realm=\"vault\""))
+    );
+    assert_eq!(
+        get(&basic, &["Authorization: Basic dTpw"]).await.status(),
+        200
+    );
+    assert_eq!(
+        get(&basic, &["Authorization: Basic dTpx"]).await.status(),
+        401
+    );
+    let bearer = broken(breakage::bearer("t0k")).await;
+    let answer = get(&bearer, &["Authorization: Basic dTpw"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("WWW-Authenticate")),
+        (401, Some("Bearer realm=\"lab\""))
+    );
+    assert_eq!(
+        get(&bearer, &["Authorization: Bearer t0k"]).await.status(),
+        200
+    );
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a21_digest_is_computed() {
+    let origin = broken(Login::digest("u", "p").realm("vault").rule()).await;
+    let challenged = get(&origin, &[]).await;
+    assert_eq!(challenged.status(), 401);
+    let challenge = challenged.field("WWW-Authenticate").unwrap();
+    let nonce = challenge
+        .split("nonce=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let shown = |password: &str, uri: &str| {
+        let user = hash(&format!("u:vault:{password}"));
+        let response = hash(&format!(
+            "{user}:{nonce}:00000001:c:auth:{}",
+            hash(&format!("GET:{uri}"))
+        ));
+        format!(
+            "Authorization: Digest username=\"u\", realm=\"vault\", nonce=\"{nonce}\", uri=\"{uri}\", \
+             qop=auth, nc=00000001, cnonce=\"c\", algorithm=SHA-256, response=\"{response}\""
+        )
+    };
+    assert_eq!(get(&origin, &[&shown("p", "/f.bin")]).await.status(), 200);
+    assert_eq!(get(&origin, &[&shown("q", "/f.bin")]).await.status(), 401);
+    assert_eq!(get(&origin, &[&shown("p", "/other")]).await.status(), 401);
+}
+
+#[tokio::test]
+async fn a24_error_pages_look_like_success() {
+    let answer = get(&broken(breakage::error_page).await, &["Range: bytes=5-9"]).await;
+    assert_eq!(
+        (answer.status(), answer.field("Content-Type")),
+        (200, Some("text/html; charset=utf-8"))
+    );
+    assert_eq!(
+        (answer.field("ETag"), answer.field("Content-Range")),
+        (None, None)
+    );
+    assert!(answer.body.starts_with(b"<!doctype html>") && answer.complete);
+}
+
+#[tokio::test]
+async fn a26_digests_are_right_or_wrong() {
+    let base64 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
+    let (whole, some) = (base64(&content().to_vec()), base64(&part(5..10)));
+    for (field, name, value) in [
+        (
+            DigestField::Repr,
+            "Repr-Digest",
+            format!("sha-256=:{whole}:"),
+        ),
+        (
+            DigestField::Content,
+            "Content-Digest",
+            format!("sha-256=:{some}:"),
+        ),
+        (DigestField::Obsolete, "Digest", format!("SHA-256={whole}")),
+        (DigestField::Amazon, "x-amz-checksum-sha256", whole.clone()),
+    ] {
+        let right = get(
+            &broken(breakage::digest(field)).await,
+            &["Range: bytes=5-9"],
+        )
+        .await;
+        assert_eq!(right.field(name), Some(value.as_str()));
+        let wrong = get(
+            &broken(breakage::wrong_digest(field)).await,
+            &["Range: bytes=5-9"],
+        )
+        .await;
+        assert_ne!(wrong.field(name), Some(value.as_str()));
+        assert_eq!(wrong.field(name).map(str::len), Some(value.len()));
+        assert_eq!(wrong.body, part(5..10));
+    }
+    let abc = Resource::new(haul_lab::Content::fixed("abc"));
+    let abc = abc.rule(When::always(), breakage::digest(DigestField::Md5));
+    // RFC 1321 A.5, in base64.
+    assert_eq!(
+        get(&serve(abc).await, &[]).await.field("Content-MD5"),
+        Some("kAFQmDzST7DWlj99KOF/cg==")
+    );
+}

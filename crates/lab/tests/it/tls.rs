@@ -1,0 +1,128 @@
+//! Certificates, looked at by a client that trusts the authority alone.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use haul_lab::{Authority, Issued, Origin, Resource, When, breakage};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::raw::{End, Raw, content, part};
+
+/// Connects as `127.0.0.1`, trusting one authority, with a certificate of one's own if there is one.
+pub(crate) async fn handshake(
+    address: SocketAddr,
+    authority: &Authority,
+    own: Option<&Issued>,
+) -> io::Result<TlsStream<TcpStream>> {
+    let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(&authority.pem())).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+            builder
+                .with_client_auth_cert(vec![certificate(&own.certificate)], key)
+                .unwrap()
+        }
+    };
+    let stream = TcpStream::connect(address).await?;
+    let name = address.ip().to_string().try_into().unwrap();
+    TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await
+}
+
+async fn serve(issued: &Issued, clients: Option<&Authority>) -> Origin {
+    let resource = Resource::new(content()).rule(When::nth(1), breakage::reset_after(100));
+    Origin::builder()
+        .tls(issued.server(clients))
+        .resource("/f.bin", resource)
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn a_good_certificate_is_good_and_tls_can_be_reset_beneath() {
+    let authority = Authority::new();
+    let origin = serve(&authority.issue(&["127.0.0.1"]), None).await;
+    assert!(origin.url("/f.bin").starts_with("https://127.0.0.1:"));
+    let mut raw = Raw::over(handshake(origin.address(), &authority, None).await.unwrap());
+    assert_eq!(
+        raw.ask("GET /f.bin", &["Range: bytes=5-9"]).await.body,
+        part(5..10)
+    );
+    let answer = raw.ask("GET /f.bin", &[]).await;
+    assert_eq!((answer.end, answer.complete), (End::Reset, false));
+}
+
+#[tokio::test]
+async fn a27_bad_certificates_are_bad() {
+    let authority = Authority::new();
+    for (issued, words) in [
+        (
+            authority.issue_expired(&["127.0.0.1"]),
+            "certificate expired",
+        ),
+        (authority.issue(&["other.test"]), "not valid for name"),
+        (Authority::self_signed(&["127.0.0.1"]), "UnknownIssuer"),
+        (Authority::new().issue(&["127.0.0.1"]), "UnknownIssuer"),
+    ] {
+        let origin = serve(&issued, None).await;
+        let error = handshake(origin.address(), &authority, None)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(origin.asked().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_are_asked_for() {
+    let authority = Authority::new();
+    let origin = serve(&authority.issue(&["127.0.0.1"]), Some(&authority)).await;
+    let me = authority.issue(&["me.test"]);
+    let mut raw = Raw::over(
+        handshake(origin.address(), &authority, Some(&me))
+            .await
+            .unwrap(),
+    );
+    assert!(raw.ask("GET /f.bin", &[]).await.complete);
+    for stranger in [None, Some(Authority::new().issue(&["me.test"]))] {
+        // In TLS 1.3 the client is done before the server has looked.
+        let Ok(mut stream) = handshake(origin.address(), &authority, stranger.as_ref()).await
+        else {
+            continue;
+        };
+        let mut byte = [0];
+        let read = tokio::io::AsyncReadExt::read(&mut stream, &mut byte).await;
+        assert!(read.is_err(), "{read:?}");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn certificates_are_files_as_long_as_somebody_holds_them() {
+    let issued = Authority::new().issue(&["127.0.0.1"]);
+    let files = issued.files().unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&files.certificate).unwrap(),
+        issued.certificate
+    );
+    assert_eq!(std::fs::read_to_string(&files.key).unwrap(), issued.key);
+    let key = files.key.clone();
+    drop(files);
+    assert!(!key.exists());
+}
