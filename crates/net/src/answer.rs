@@ -63,6 +63,8 @@ pub(crate) struct Body {
     pub(crate) route: Route,
     pub(crate) pool: Arc<Pool>,
     pub(crate) limit: Option<Limit>,
+    /// When the next piece may be read, under a limit.
+    pub(crate) due: Option<Instant>,
     pub(crate) stall: Stall,
     /// Whether the end was seen.
     pub(crate) ended: bool,
@@ -75,11 +77,16 @@ impl Answer {
     /// [`Kind::Stall`] when the peer was silent for the stall timeout (time that the caller spends elsewhere does not
     /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is not framed properly.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        if let Some(due) = self.body.due {
+            // Waited for before the read and not after it: a piece that was read is never dropped with this future.
+            sleep_until(due).await;
+            self.body.due = None;
+        }
         let body = &mut self.body;
         let piece = poll_fn(|cx| body.poll_piece(cx)).await;
         let piece = self.outcome(piece)?;
         if let (Some(limit), Some(piece)) = (&self.body.limit, &piece) {
-            limit.pay(piece.len() as u64).await;
+            self.body.due = Some(limit.pay(piece.len() as u64));
         }
         Ok(piece)
     }
@@ -113,7 +120,7 @@ impl Answer {
 
     /// Drops the body, and keeps the connection if little is left of it.
     pub async fn discard(mut self) {
-        self.body.limit = None;
+        (self.body.limit, self.body.due) = (None, None);
         let mut left = DISCARDED;
         while let Ok(Some(piece)) = self.chunk().await {
             match left.checked_sub(piece.len()) {

@@ -323,6 +323,7 @@ impl Client {
             route: ready.route,
             pool: Arc::clone(&self.shared.pool),
             limit: self.shared.limit.clone(),
+            due: None,
             stall: Stall::new(stall),
             ended: false,
         };

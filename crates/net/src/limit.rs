@@ -22,15 +22,10 @@ impl Limit {
         }
     }
 
-    /// Counts bytes that came, and waits until more may come.
-    pub(crate) async fn pay(&self, bytes: u64) {
-        let wait = self
-            .bucket
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(self.epoch.elapsed(), bytes);
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
-        }
+    /// Counts bytes that came; tells when more may come.
+    pub(crate) fn pay(&self, bytes: u64) -> Instant {
+        let now = self.epoch.elapsed();
+        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        self.epoch + now + bucket.take(now, bytes)
     }
 }

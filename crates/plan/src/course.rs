@@ -16,6 +16,10 @@ use crate::retry::{Decision, RetryOptions, RetryPolicy};
 /// One stray server behind a load balancer is met by the third try in all but one of a thousand draws of ten.
 const PATIENCE: u32 = 3;
 
+/// How many times a connection that never came about is tried again before anything was answered: a wrong port or a host that is
+/// down should be told while the user still looks, and a restart in that moment is rare.
+const OPENING: u32 = 3;
+
 /// What went wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -91,6 +95,8 @@ pub struct Course {
     changes: u32,
     /// How many times the first URL was asked again since bytes last came.
     resolved: u32,
+    /// Whether the origin has ever answered something usable.
+    begun: bool,
 }
 
 impl Course {
@@ -102,6 +108,7 @@ impl Course {
             unusable: 0,
             changes: 0,
             resolved: 0,
+            begun: false,
         }
     }
 
@@ -116,6 +123,7 @@ impl Course {
     /// An answer was accepted.
     pub fn on_usable_answer(&mut self) {
         self.unusable = 0;
+        self.begun = true;
     }
 
     /// How many retries the job has made.
@@ -139,6 +147,9 @@ impl Course {
             Trouble::Denied { status: 403 } if standing.flowing > 0 => {
                 Action::Fewer(Duration::ZERO)
             }
+            Trouble::Transport {
+                answered: false, ..
+            } if !self.begun && self.retries() >= OPENING => Action::GiveUp,
             Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
             Trouble::Busy { retry_after } if standing.flowing > 0 => {
                 Action::Fewer(self.capped(retry_after))

@@ -135,6 +135,23 @@ fn a18_a_refusal_beside_flowing_connections_means_fewer_and_costs_no_budget() {
 }
 
 #[test]
+fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
+    let refused = Trouble::Transport {
+        transient: true,
+        answered: false,
+    };
+    let tries = |course: &mut Course| {
+        (0..100)
+            .take_while(|_| course.on_trouble(refused, ALONE) != Action::GiveUp)
+            .count()
+    };
+    assert_eq!(tries(&mut course()), 3);
+    let mut begun = course();
+    begun.on_usable_answer();
+    assert_eq!(tries(&mut begun), 10);
+}
+
+#[test]
 fn what_cannot_heal_ends_the_job_at_once() {
     for trouble in [
         Trouble::Transport {

@@ -76,7 +76,10 @@ impl Run<'_> {
                 biased;
                 () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: question.pinned.is_some() }),
                 asked = self.ask_first(&question) => match asked {
-                    Ok(begun) => return Ok(begun),
+                    Ok(begun) => {
+                        self.course.on_usable_answer();
+                        return Ok(begun);
+                    }
                     Err(failure) => failure,
                 },
             };

@@ -73,10 +73,13 @@ impl Run<'_> {
                 }
                 done.map(Some)
             }
-            ended => self
-                .begin_again(landing.partial, ended == Ended::OneStream, held)
-                .await
-                .map(|()| None),
+            ended => {
+                // One that still runs would bring back the journal that is about to go.
+                let _ = checkpoints.close(Vec::new()).await;
+                let one_stream = ended == Ended::OneStream;
+                self.begin_again(landing.partial, one_stream, held).await?;
+                Ok(None)
+            }
         }
     }
 
