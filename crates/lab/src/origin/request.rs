@@ -87,8 +87,13 @@ impl Asked {
     /// Reads a request's head; `None` if it is not one.
     pub(crate) fn parse(head: &str) -> Option<Self> {
         let mut lines = head.split("\r\n");
-        let mut words = lines.next()?.split(' ');
-        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        let words: Vec<&str> = lines.next()?.split(' ').collect();
+        let [method, target, version] = words[..] else {
+            return None;
+        };
+        if !version.starts_with("HTTP/1.") {
+            return None;
+        }
         let field = |line: &str| {
             let (name, value) = line.split_once(':')?;
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))

@@ -23,6 +23,9 @@ use crate::proxy::{Passage, Upstream};
 /// The longest request head that is read, in bytes.
 const HEAD: usize = 64 * 1024;
 
+/// Room for a read: most heads fit, in bytes.
+const READ: usize = 4 * 1024;
+
 /// A stream to a client, whose socket can be reached beneath whatever is on top of it.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {
     /// The socket.
@@ -140,6 +143,7 @@ pub(crate) async fn read_head(
             *buffer = rest;
             return Ok(Some(head));
         }
+        buffer.reserve(READ);
         if buffer.len() > HEAD || stream.read_buf(buffer).await? == 0 {
             return Ok(None);
         }
@@ -153,6 +157,7 @@ async fn pause(stream: &mut impl Wire, buffer: &mut Vec<u8>, time: Duration) -> 
     }
     let mut over = pin!(tokio::time::sleep(time));
     loop {
+        buffer.reserve(READ);
         tokio::select! {
             () = &mut over => return Ok(true),
             read = stream.read_buf(buffer), if buffer.len() <= HEAD => if read? == 0 {

@@ -31,6 +31,17 @@ pub(crate) struct Upstream {
     pub(crate) rules: Vec<Rule>,
 }
 
+impl Reply {
+    /// Makes it what a proxy says to a CONNECT, unless a rule wants it otherwise: there is no body (RFC 9110 9.3.6).
+    fn consent(&mut self) {
+        if self.framing == Framing::Length {
+            self.framing = Framing::Silent;
+        }
+        self.reason
+            .get_or_insert_with(|| "Connection established".into());
+    }
+}
+
 /// A request that is passed on.
 #[derive(Debug)]
 pub(crate) struct Passage {
@@ -50,11 +61,7 @@ impl Upstream {
             reply.body = Body::Raw(b"this is a proxy\n".to_vec());
             return reply;
         }
-        Reply {
-            reason: Some("Connection established".into()),
-            framing: Framing::Silent,
-            ..Reply::empty(200)
-        }
+        Reply::empty(200)
     }
 
     /// Whether the rules have left a request to be passed on.
@@ -66,7 +73,7 @@ impl Upstream {
     pub(crate) async fn pass(
         &self,
         mut client: impl Wire,
-        passage: Passage,
+        mut passage: Passage,
         (log, place): (&Log, Place),
     ) -> io::Result<()> {
         let Some((authority, head)) = onward(&passage.asked) else {
@@ -76,7 +83,10 @@ impl Upstream {
             return refuse(&mut client, 502, (log, place)).await;
         };
         match head {
-            None => write::opening(&mut client, &passage.reply).await?,
+            None => {
+                passage.reply.consent();
+                write::opening(&mut client, &passage.reply).await?;
+            }
             Some(head) => target.write_all(head.as_bytes()).await?,
         }
         send_early(&mut target, &passage.early).await?;

@@ -184,8 +184,9 @@ async fn e4_logins_are_asked_for() {
 
 #[tokio::test]
 async fn e5_refusals_are_told() {
-    let rule = breakage::status(403);
-    let proxy = HttpProxy::builder().rule(When::nth(0), rule).start().await;
+    let closed = When::is(|asked| asked.target == "echo.test:7");
+    let builder = HttpProxy::builder().rule(closed, breakage::status(403));
+    let proxy = builder.start().await;
     let answer = Raw::to(proxy.address())
         .await
         .ask("CONNECT echo.test:7", &[])

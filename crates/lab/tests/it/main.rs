@@ -1,5 +1,10 @@
 //! The doubles are trusted by other tests, so each behaviour is looked at here by a client of raw sockets.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
 mod bodies;
 mod heads;
 mod http_proxy;

@@ -95,11 +95,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
             complete: false,
             end: End::Open,
         };
-        let Some(head) = self.head().await else {
-            answer.end = self.rest().await.1;
-            return answer;
-        };
-        answer.head = head;
+        match self.head_or_end().await {
+            Ok(head) => answer.head = head,
+            Err(end) => {
+                answer.end = end;
+                return answer;
+            }
+        }
         if headless || answer.status() == 304 {
             answer.complete = true;
         } else if answer.field("Transfer-Encoding") == Some("chunked") {
@@ -117,15 +119,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
         answer
     }
 
-    /// Reads up to the end of a head, which it leaves in the buffer if there is none.
+    /// Reads up to the end of a head, if there is one.
     pub(crate) async fn head(&mut self) -> Option<String> {
+        within(LIMIT, self.head_or_end()).await.ok()
+    }
+
+    async fn head_or_end(&mut self) -> Result<String, End> {
         loop {
             if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
                 let head = self.buffer.drain(..end + 4).collect();
-                return Some(String::from_utf8(head).unwrap());
+                return Ok(String::from_utf8(head).unwrap());
             }
-            if self.more().await.is_some() {
-                return None;
+            if let Some(end) = self.more().await {
+                return Err(end);
             }
         }
     }
@@ -187,6 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Raw<S> {
 
     /// Reads what there is; how it ended, if it did.
     async fn more(&mut self) -> Option<End> {
+        self.buffer.reserve(1 << 16);
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(0) => Some(End::Closed),
             Ok(_) => None,

@@ -8,6 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::raw::{End, LIMIT, Raw, content, get, part, serve};
 
+/// What is done to a reply.
+type Rule = fn(&Asked, &mut Reply);
+
 async fn broken(change: impl Fn(&Asked, &mut Reply) + Send + Sync + 'static) -> Origin {
     serve(Resource::new(content()).rule(When::always(), change)).await
 }
@@ -73,7 +76,7 @@ async fn a17_busy_origins_say_when() {
 
 #[tokio::test]
 async fn a18_the_third_connection_is_refused_until_one_leaves() {
-    let refused: [(fn(&Asked, &mut Reply), _); 2] = [
+    let refused: [(Rule, _); 2] = [
         (breakage::refuse, None),
         (
             |asked, reply| breakage::status(403)(asked, reply),
