@@ -1,0 +1,140 @@
+//! One connection after another: reused while it lives, replaced once when it does not, given up when it is silent.
+
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_net::{ClientConfig, Kind};
+
+use crate::{body, client, get};
+
+fn content() -> Content {
+    Content::random(1, 300_000)
+}
+
+#[tokio::test]
+async fn requests_in_a_row_share_a_connection() {
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .start()
+        .await;
+    let client = client(ClientConfig::default());
+    for _ in 0..5 {
+        let answer = get(&client, &origin.url("/f")).await.unwrap();
+        assert_eq!(body(answer).await.unwrap(), content().to_vec());
+    }
+    assert_eq!((origin.asked().len(), origin.connections()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_short() {
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .start()
+        .await;
+    let client = client(ClientConfig::default());
+    drop(get(&client, &origin.url("/f")).await.unwrap());
+    get(&client, &origin.url("/f"))
+        .await
+        .unwrap()
+        .discard()
+        .await;
+    assert_eq!(origin.connections(), 2);
+    get(&client, &origin.url("/none"))
+        .await
+        .unwrap()
+        .discard()
+        .await;
+    get(&client, &origin.url("/none"))
+        .await
+        .unwrap()
+        .discard()
+        .await;
+    assert_eq!(origin.connections(), 3);
+}
+
+#[tokio::test]
+async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word() {
+    // Each answer says nothing of a close, and then the connection is reset in place of the second one.
+    let second = When::is(|asked| asked.number == 1);
+    let resource = Resource::new(content()).rule(second, breakage::refuse);
+    let origin = Origin::builder().resource("/f", resource).start().await;
+    let client = client(ClientConfig::default());
+    for _ in 0..2 {
+        let answer = get(&client, &origin.url("/f")).await.unwrap();
+        assert_eq!(body(answer).await.unwrap().len(), 300_000);
+    }
+    assert_eq!((origin.asked().len(), origin.connections()), (3, 2));
+}
+
+#[tokio::test]
+async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
+    let resource = Resource::new(content()).rule(When::always(), breakage::stall_after(200_000));
+    let origin = Origin::builder().resource("/f", resource).start().await;
+    let stall_timeout = Duration::from_millis(200);
+    let client = client(ClientConfig {
+        stall_timeout,
+        ..ClientConfig::default()
+    });
+    let mut answer = get(&client, &origin.url("/f")).await.unwrap();
+    let mut came = answer.chunk().await.unwrap().unwrap().len();
+    // Longer than the timeout, as a slow disk would be: pieces that are there by then are no stall.
+    tokio::time::sleep(stall_timeout * 2).await;
+    let error = loop {
+        match answer.chunk().await {
+            Ok(piece) => came += piece.unwrap().len(),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), came), (&Kind::Stall, 200_000));
+    assert!(error.is_transient());
+}
+
+#[tokio::test]
+async fn a10_a_short_body_is_closed_and_not_ended() {
+    let resource = Resource::new(content()).rule(When::always(), breakage::close_after(1000));
+    let origin = Origin::builder().resource("/f", resource).start().await;
+    let answer = get(&client(ClientConfig::default()), &origin.url("/f"))
+        .await
+        .unwrap();
+    assert_eq!(*body(answer).await.unwrap_err().kind(), Kind::Closed);
+}
+
+#[tokio::test]
+async fn own_headers_replace_and_remove_ours() {
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .start()
+        .await;
+    let config = ClientConfig {
+        headers: [(http::header::USER_AGENT, "mine".parse().unwrap())]
+            .into_iter()
+            .collect(),
+        without: vec![http::header::ACCEPT],
+        ..ClientConfig::default()
+    };
+    get(&client(config), &origin.url("/f")).await.unwrap();
+    let asked = origin.asked();
+    assert_eq!(
+        (asked[0].header("user-agent"), asked[0].header("accept")),
+        (Some("mine"), None)
+    );
+}
+
+#[tokio::test]
+async fn credentials_in_a_url_are_sent_and_never_shown() {
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .start()
+        .await;
+    let url = origin.url("/f").replace("://", "://user:hidden@");
+    let client = client(ClientConfig::default());
+    let answer = get(&client, &url).await.unwrap();
+    assert!(!format!("{answer:?}").contains("hidden"));
+    assert_eq!(
+        origin.asked()[0].header("authorization"),
+        Some("Basic dXNlcjpoaWRkZW4=")
+    );
+    drop(origin);
+    let error = get(&client, &url).await.unwrap_err();
+    assert!(!format!("{error:?} {error}").contains("hidden"));
+}

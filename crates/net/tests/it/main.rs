@@ -1,0 +1,44 @@
+//! Streams and requests against the lab: proxies, logins, reuse, limits.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
+mod connections;
+mod proxies;
+
+use std::time::Duration;
+
+use haul_lab::within;
+use haul_net::{Answer, Client, ClientConfig, Error, Fetch};
+use url::Url;
+
+/// No test takes longer.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn client(config: ClientConfig) -> Client {
+    Client::new(config).unwrap()
+}
+
+/// A GET of everything.
+async fn get(client: &Client, url: &str) -> Result<Answer, Error> {
+    let url: Url = url.parse().unwrap();
+    let fetch = Fetch {
+        url: &url,
+        given: &url,
+        range: None,
+        headers: http::HeaderMap::new(),
+    };
+    within(LIMIT, client.fetch(fetch)).await
+}
+
+/// The whole body; its connection is given back.
+async fn body(mut answer: Answer) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = within(LIMIT, answer.chunk()).await? {
+        bytes.extend_from_slice(&piece);
+    }
+    answer.recycle();
+    Ok(bytes)
+}
