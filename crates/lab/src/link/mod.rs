@@ -39,7 +39,9 @@ struct Traits {
 /// A slow link to an address. Built by its methods, then started.
 #[derive(Debug, Clone)]
 pub struct SlowLink {
+    /// The far end.
     to: SocketAddr,
+    /// What it does.
     traits: Traits,
 }
 
@@ -59,7 +61,9 @@ struct Counts {
 /// A running link. Dropped, it closes what it carries.
 #[derive(Debug)]
 pub struct Link {
+    /// Its tasks.
     listening: Listening,
+    /// What its connections have counted.
     counts: Arc<Counts>,
 }
 

@@ -76,7 +76,9 @@ pub enum SocksQuirk {
 /// A conversation with a client.
 #[derive(Debug)]
 pub(super) struct Dialogue {
+    /// The client's, until it is relayed.
     stream: TcpStream,
+    /// How the server's side departs from the standard.
     quirk: Option<SocksQuirk>,
 }
 
