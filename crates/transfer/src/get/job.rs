@@ -142,6 +142,9 @@ impl<'a> Run<'a> {
         }
         if matches!(begun.brings, Brings::NotModified) {
             begun.answer.discard().await;
+            if let Some(partial) = held.take() {
+                partial.abandon_unless_resumable();
+            }
             return Ok(Some(self.not_modified(place)));
         }
         let partial = self.land(place, held.take(), &begun).await?;
@@ -157,14 +160,14 @@ impl<'a> Run<'a> {
         let Some(guess) = place.guess(&self.job.url) else {
             return Ok(None);
         };
-        let named = matches!(place, Place::Named(_));
+        let known = matches!(place, Place::Named(_)) || Partial::exists(&guess);
         let existing = self.engine.options.existing;
-        let have = if named || existing == Existing::Update {
+        let have = if known || existing == Existing::Update {
             look(&guess, existing)?
         } else {
             None
         };
-        if held.is_none() && (named || Partial::exists(&guess)) {
+        if held.is_none() && known {
             *held = Some(self.open(guess).await?);
         }
         Ok(have)

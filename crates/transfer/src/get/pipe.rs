@@ -45,16 +45,23 @@ struct Tap {
     written: u64,
 }
 
-impl Write for Tap {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl Tap {
+    /// Takes a piece as it came.
+    fn put(&mut self, piece: Bytes) -> io::Result<()> {
         match &mut self.end {
-            Ends::File(storage) => {
-                storage.write_at(self.written, &[Bytes::copy_from_slice(bytes)])?
-            }
-            Ends::Stream(sink) => sink.write(bytes)?,
+            Ends::File(storage) => storage.write_at(self.written, std::slice::from_ref(&piece))?,
+            Ends::Stream(sink) => sink.write(&piece)?,
         }
-        self.hashers.update(bytes);
-        self.written += bytes.len() as u64;
+        self.hashers.update(&piece);
+        self.written += piece.len() as u64;
+        Ok(())
+    }
+}
+
+impl Write for Tap {
+    /// What a decoder made, in a buffer of its own.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(Bytes::copy_from_slice(bytes))?;
         Ok(bytes.len())
     }
 
@@ -109,13 +116,14 @@ impl Pipe {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] or `InvalidInput` when they are not what the coding says; else what the system says.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn take(&mut self, bytes: Bytes) -> io::Result<()> {
+        let count = bytes.len() as u64;
         blocking(|| match &mut self.stage {
-            Stage::Plain(tap) => tap.write_all(bytes),
-            Stage::Gzip(decoder) => decoder.write_all(bytes).map_err(invalid),
-            Stage::Deflate(decoder) => decoder.write_all(bytes).map_err(invalid),
+            Stage::Plain(tap) => tap.put(bytes),
+            Stage::Gzip(decoder) => decoder.write_all(&bytes).map_err(invalid),
+            Stage::Deflate(decoder) => decoder.write_all(&bytes).map_err(invalid),
         })?;
-        self.taken += bytes.len() as u64;
+        self.taken += count;
         Ok(())
     }
 

@@ -291,7 +291,7 @@ impl Flow {
             .length
             .map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
         let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
-        self.pipe.take(&piece[..keep])
+        self.pipe.take(piece.slice(..keep))
     }
 
     fn can_go_on(&self) -> bool {

@@ -223,6 +223,7 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
     assert!(!first.outcome().not_modified);
     let again = case.get(&origin.url("/f.bin")).await;
     assert!(again.outcome().not_modified);
+    case.assert_file(&content());
     let asked = origin.asked();
     let last = asked.last().unwrap();
     assert_eq!(
