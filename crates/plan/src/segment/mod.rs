@@ -54,6 +54,8 @@ struct Holding {
     answered: Option<Duration>,
     /// When bytes last came.
     last: Duration,
+    /// How many silent workers in a row lost this rest, the last one to this claim: each doubles what the next is given.
+    silences: u32,
 }
 
 /// The map of one file.
@@ -112,7 +114,15 @@ impl SegmentPlan {
     pub fn adopt(&mut self, range: Range<u64>, now: Duration) -> Option<Claim> {
         let gap = self.unclaimed.stretch_at(range.start)?;
         let range = range.start..gap.end.min(range.end);
-        (!range.is_empty()).then(|| self.hold(range, None, now))
+        if range.is_empty() {
+            return None;
+        }
+        let claim = self.hold(range, None, now);
+        // Its request is older than the plan: how long the answer took cannot be told from here.
+        if let Some(holding) = self.held.last_mut() {
+            holding.answered = Some(now);
+        }
+        Some(claim)
     }
 
     /// The next range for an idle worker: from the front of what nobody has, else part of a slow worker's rest.
@@ -130,15 +140,17 @@ impl SegmentPlan {
         let range = over.from..victim.end;
         victim.end = over.from;
         let voided = victim.reserved == victim.end;
+        let silences = if voided { victim.silences + 1 } else { 0 };
         self.unclaimed.insert(range.clone());
-        Some(self.hold(
-            range,
-            Some(TakeOver {
-                victim: over.victim,
-                voided,
-            }),
-            now,
-        ))
+        let taken = TakeOver {
+            victim: over.victim,
+            voided,
+        };
+        let claim = self.hold(range, Some(taken), now);
+        if let Some(holding) = self.held.last_mut() {
+            holding.silences = silences;
+        }
+        Some(claim)
     }
 
     /// Whether [`SegmentPlan::claim`] would give something.
@@ -150,9 +162,11 @@ impl SegmentPlan {
     /// The head of a claim's answer came.
     pub fn first_byte(&mut self, id: ClaimId, now: Duration) {
         if let Some(holding) = self.held.iter_mut().find(|holding| holding.id == id) {
-            holding.answered = Some(now);
             holding.last = now;
-            self.pace.answered(now.saturating_sub(holding.since));
+            if holding.answered.is_none() {
+                holding.answered = Some(now);
+                self.pace.answered(now.saturating_sub(holding.since));
+            }
         }
     }
 
@@ -259,6 +273,7 @@ impl SegmentPlan {
             since: now,
             answered: None,
             last: now,
+            silences: 0,
         });
         Claim {
             id,

@@ -50,7 +50,7 @@ fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
         return None;
     }
     let silence = now.saturating_sub(holding.last).as_secs_f64();
-    if silence > SILENT + SILENT_LATENCIES * pace.latency() {
+    if silence > patience(holding, pace) {
         // How long it would stay silent nobody knows: such a cut is always the best.
         return Some(Cut {
             victim: holding.id,
@@ -75,6 +75,14 @@ fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
         from,
         gain,
     })
+}
+
+/// How many seconds a worker may be silent. A rest that was taken from a silent worker before is given twice as long: where
+/// an origin needs longer than any estimate to answer, idle workers that take the rest from each other for ever would
+/// keep it from ever being fetched.
+fn patience(holding: &Holding, pace: &Pace) -> f64 {
+    let doublings = i32::try_from(holding.silences).unwrap_or(i32::MAX);
+    (SILENT + SILENT_LATENCIES * pace.latency()) * 2f64.powi(doublings)
 }
 
 #[expect(
