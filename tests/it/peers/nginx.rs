@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haul_lab::{Authority, Content};
 use tempfile::TempDir;
 
-use super::program::{Program, free_port, start};
+use super::program::{Program, free_ports, start};
 
 /// A running nginx.
 pub(crate) struct Nginx {
@@ -21,7 +21,7 @@ impl Nginx {
         let dir = tempfile::tempdir().unwrap();
         // Its workers are another user's when root runs the tests.
         make_readable(&dir);
-        let (root, plain, tls) = (dir.path().to_str().unwrap(), free_port(), free_port());
+        let (root, [plain, tls]) = (dir.path().to_str().unwrap(), free_ports());
         let authority = Authority::new();
         let issued = authority.issue(&["127.0.0.1"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use haul_lab::Content;
+use rustix::process::Signal;
 
 use super::nginx::Nginx;
 use crate::cli::harness::Haul;
@@ -28,6 +29,44 @@ async fn a1_a_large_file_is_what_curl_gets() {
     assert!(curl.success());
     haul.assert_file("ours", &content);
     haul.assert_file("theirs", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_killed_download_goes_on() {
+    let (nginx, haul, content) = (
+        Nginx::start().await,
+        Haul::new(),
+        Content::random(9, 48 << 20),
+    );
+    nginx.serve("f", &content);
+    let url = nginx.url("slow/f");
+    // nginx counts its limit from each request's start, so segments are large: four connections take three seconds, and the
+    // kill, once something is on record, is in the midst of them.
+    let args = [
+        "get",
+        &url,
+        "-o",
+        "f",
+        "-x",
+        "4",
+        "--segment-size",
+        "12M",
+        "--progress",
+        "json",
+    ];
+    let mut running = haul.start(&args);
+    let recorded = || std::fs::read_to_string(haul.path("f.haul-journal")).unwrap_or_default();
+    while recorded().lines().count() < 2 {
+        running.until("\"progress\"").await;
+    }
+    running.signal(Signal::KILL);
+    running.child.wait().await.unwrap();
+    assert_eq!(haul.listing(), ["f.haul-journal", "f.haul-part"]);
+    let again = haul.get(&url, &["-o", "f", "-q", "--json"]).await;
+    let told: serde_json::Value = serde_json::from_str(&again.assert_code(0).stdout).unwrap();
+    assert!(told["resumed"].as_u64().unwrap() > 0, "{told}");
+    haul.assert_file("f", &content);
+    assert_eq!(haul.listing(), ["f"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,27 +5,44 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// A server takes no longer to come up.
 const START: Duration = Duration::from_secs(20);
 
-/// A running server; dropped, it is killed.
+/// Nor to end, once told to.
+const END: Timespec = Timespec {
+    tv_sec: 10,
+    tv_nsec: 0,
+};
+
+/// How often it is asked whether it is up.
+const ASK: Duration = Duration::from_millis(10);
+
+/// A running server; dropped, it is ended.
 pub(crate) struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself; then its test has failed already.
+        // Asked first, and killed only when that does not help: killed, nginx would leave its workers behind, and squid its
+        // shared memory. It may also have ended by itself; then its test has failed already.
+        let pid = Pid::from_child(&self.0);
+        if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
+            let _ = kill_process(pid, Signal::TERM);
+            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&END));
+        }
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A port that is free now.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+/// Ports that are free now. All are held until the last is found, so that no two are the same.
+pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let held = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// Starts a server and waits until it accepts on a port.
@@ -57,7 +74,7 @@ pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> P
             Instant::now() < deadline,
             "{name} does not accept connections"
         );
-        tokio::task::yield_now().await;
+        tokio::time::sleep(ASK).await;
     }
     program
 }

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 
-use super::program::{Program, free_port, start};
+use super::program::{Program, free_ports, start};
 
 /// How a squid asks who we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Squid {
         let dir = tempfile::tempdir().unwrap();
         // It gives up root's rights, and then must still be able to write here.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let (root, port) = (dir.path().to_str().unwrap(), free_port());
+        let (root, [port]) = (dir.path().to_str().unwrap(), free_ports());
         // `me:secret`, with the password's MD5 as crypt(3) writes it, and in clear for Digest.
         std::fs::write(
             dir.path().join("basic"),
