@@ -1,24 +1,39 @@
 # Installs Debian packages for programs that are missing. Sourced by the scripts beside this folder.
 
-# need PROGRAM PACKAGE [PROGRAM PACKAGE ...]
+# need PROGRAM PACKAGES [PROGRAM PACKAGES ...]
 need() {
-    local missing=()
+    local missing=() packages
     while [ $# -gt 0 ]; do
-        if ! PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; then missing+=("$2"); fi
+        # Servers are in folders that a user's PATH does not name.
+        if ! PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; then
+            read -ra packages <<<"$2"
+            missing+=("${packages[@]}")
+        fi
         shift 2
     done
     if [ ${#missing[@]} -eq 0 ]; then
-        echo 'nothing to install'
+        echo 'all there'
         return
     fi
-    local root=()
-    if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
-    echo "installing ${missing[*]} by apt-get${root:+ with sudo}"
-    "${root[@]}" apt-get update -q
-    # The servers are for private use by the tests: the system's own must not start.
-    "${root[@]}" sh -c 'test -e /usr/sbin/policy-rc.d' || {
-        "${root[@]}" sh -c 'printf "#!/bin/sh\nexit 101\n" > /usr/sbin/policy-rc.d; chmod +x /usr/sbin/policy-rc.d'
-        trap "${root[*]} rm -f /usr/sbin/policy-rc.d" EXIT
-    }
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+    if ! command -v apt-get >/dev/null; then
+        echo "missing: ${missing[*]} (names of Debian packages; there is no apt-get here to install them with)" >&2
+        return 1
+    fi
+    install_packages "${missing[@]}"
 }
+
+# A shell of its own, so that its trap runs when it ends, whatever becomes of the script.
+install_packages() (
+    root=()
+    if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
+    policy=/usr/sbin/policy-rc.d
+    echo "installing by ${root[*]:+sudo }apt-get: $*"
+    # The tests start servers of their own: the system's must not start by being installed.
+    if [ ! -e "$policy" ]; then
+        trap '"${root[@]}" rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+        "${root[@]}" chmod +x "$policy"
+    fi
+    "${root[@]}" apt-get update -q
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" </dev/null
+)
