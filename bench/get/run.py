@@ -4,11 +4,7 @@ Everything is on loopback and tmpfs. Each case compares medians of interleaved r
 """
 
 import argparse
-import datetime
-import hashlib
-import os
 import pathlib
-import platform
 import shutil
 import subprocess
 import sys
@@ -17,154 +13,128 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
 
-from paired import Contender, compare  # noqa: E402
-from peers import Nginx  # noqa: E402
+import files  # noqa: E402
+import report  # noqa: E402
+from paired import Arena, Contender  # noqa: E402
+from peers import Nginx, program  # noqa: E402
+from report import Case, Limit  # noqa: E402
 
-MIB = 1 << 20
+MIB = files.MIB
+SMALL = [f"small{n}" for n in range(100)]
+CASES = ["plain", "tls", "limited", "hundred"]
 
 
-class Bench:
-    """Files, a server, and the programs."""
+class Get:
+    """What is served, and the commands that fetch it."""
 
-    def __init__(self, work, haul, raw, nginx, quick):
-        self.work, self.haul, self.raw, self.nginx = work, haul, raw, nginx
+    def __init__(self, work, haul, nginx, quick):
+        self.work, self.haul, self.nginx = work, haul, nginx
         self.large = (256 if quick else 4096) * MIB
-        self.out = work / "out"
+        self.served, self.out, self.raw = work / "files", work / "out", work / "raw"
 
-    def url(self, path, tls=False):
-        scheme, port = ("https", self.nginx.tls) if tls else ("http", self.nginx.plain)
-        return f"{scheme}://127.0.0.1:{port}/{path}"
+    def prepare(self):
+        """Makes the files and the program that shows the limit."""
+        # What is served, and as much again for a result.
+        files.room(self.work, 2 * self.large + 640 * MIB)
+        subprocess.run(["rustc", "--edition", "2024", "-O", "-o", self.raw, HERE / "raw.rs"], check=True)
+        self.served.mkdir()
+        files.make(self.served / "large", self.large)
+        files.make(self.served / "medium", 256 * MIB)
+        for name in SMALL:
+            files.make(self.served / name, MIB)
 
     def clear(self):
         shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir()
 
-    def same(self, name):
-        """A check that the result is the file that was served."""
+    def url(self, path, tls=False):
+        scheme, port = ("https", self.nginx.tls) if tls else ("http", self.nginx.plain)
+        return f"{scheme}://127.0.0.1:{port}/{path}"
 
-        def check():
-            digests = {digest(self.out / "f"), digest(self.work / "files" / name)}
-            if len(digests) != 1:
-                raise SystemExit(f"{name}: a result differs from the file")
+    def contender(self, name, command, pairs):
+        """A command whose results and originals are told in pairs."""
 
-        return check
+        def each(check):
+            return lambda: [check(self.out / result, self.served / original) for result, original in pairs]
 
-    def same_hundred(self):
-        for n in range(100):
-            if digest(self.out / f"small{n}") != digest(self.work / "files" / f"small{n}"):
-                raise SystemExit(f"small{n}: a result differs from the file")
+        return Contender(name, [str(word) for word in command], each(files.complete), each(files.right))
 
-    def one_file(self, path, name, tls=False, programs=()):
-        url, f, ca = self.url(path, tls), self.out / "f", str(self.nginx.ca)
+    def one_file(self, path, name, programs, tls=False):
+        url, f, ca = self.url(path, tls), self.out / "f", self.nginx.ca
+        trust = ["--cacert", ca] if tls else []
         commands = {
-            "haul": [self.haul, "get", "-q", "-o", f, *(["--cacert", ca] if tls else []), url],
-            "curl": ["curl", "-s", "-S", "-f", "-o", f, *(["--cacert", ca] if tls else []), url],
-            "aria2": ["aria2c", "-q", "-x16", "-s16", "-d", self.out, "-o", "f", f"--ca-certificate={ca}", url],
+            "haul": [self.haul, "get", url, "-o", f, "-q", *trust],
+            "curl": ["curl", "-sSf", "-o", f, *trust, url],
+            "aria2": ["aria2c", "-q", "-x16", "-s16", "-d", self.out, "-o", "f", *([f"--ca-certificate={ca}"] if tls else []), url],
             "axel": ["axel", "-q", "-n", "16", "-o", f, url],
         }
         for threads in (1, 2, 4):
-            address = f"127.0.0.1:{self.nginx.plain}"
-            commands[f"raw {threads}"] = [self.raw, str(threads), address, "/" + path, str(self.large), f]
-        return [Contender(p, list(map(str, commands[p])), self.same(name)) for p in ("haul", *programs)]
+            commands[f"raw {threads}"] = [self.raw, threads, f"127.0.0.1:{self.nginx.plain}", "/" + path, self.large, f]
+        return [self.contender(p, commands[p], [("f", name)]) for p in ("haul", *programs)]
 
     def hundred(self):
-        urls = [self.url(f"small{n}") for n in range(100)]
-        pairs = [word for n, url in enumerate(urls) for word in ("-o", str(self.out / f"small{n}"), url)]
-        commands = {"haul": [self.haul, "get", "-q", "-d", self.out, *urls], "curl -Z": ["curl", "-s", "-S", "-f", "-Z", *pairs]}
-        return [Contender(name, list(map(str, command)), self.same_hundred) for name, command in commands.items()]
+        urls, pairs = [self.url(name) for name in SMALL], [(name, name) for name in SMALL]
+        named = [word for name in SMALL for word in ("-o", self.out / name, self.url(name))]
+        return [
+            self.contender("haul", [self.haul, "get", "-q", "-d", self.out, *urls], pairs),
+            self.contender("curl -Z", ["curl", "-sSf", "-Z", *named], pairs),
+        ]
 
-    def cases(self):
-        """Name, contenders, and what must hold: (against, wall at most, CPU at most). `|` takes the best of several."""
+    def case(self, key):
         size = f"{self.large // MIB} MiB" if self.large < 1 << 30 else f"{self.large >> 30} GiB"
-        yield "plain", f"{size}, plain HTTP", self.one_file("large", "large", programs=("curl", "aria2", "raw 1", "raw 2", "raw 4")), [
-            ("curl", 0.70, None), ("aria2", 0.50, 0.85), ("raw 1|raw 2|raw 4", 1.25, None)]
-        yield "tls", f"{size}, TLS 1.3", self.one_file("large", "large", True, ("curl", "aria2")), [
-            ("curl", 0.75, None), ("aria2", 0.65, None)]
-        yield "limited", "256 MiB, 4 MiB/s a connection", self.one_file("limited/medium", "medium", programs=("aria2", "axel")), [
-            ("aria2|axel", 1.05, None)]
-        yield "hundred", "100 files of 1 MiB", self.hundred(), [("curl -Z", 0.80, None)]
+        match key:
+            case "plain":
+                # The limit is the best that bare sockets do with any of these numbers of threads.
+                limits = [Limit("curl", 0.70), Limit("aria2", 0.50, cpu=0.85), Limit("raw 1|raw 2|raw 4", 1.25)]
+                contenders = self.one_file("large", "large", ["curl", "aria2", "raw 1", "raw 2", "raw 4"])
+                return Case(f"{size}, plain HTTP", contenders, limits)
+            case "tls":
+                limits = [Limit("curl", 0.75), Limit("aria2", 0.65)]
+                return Case(f"{size}, TLS 1.3", self.one_file("large", "large", ["curl", "aria2"], tls=True), limits)
+            case "limited":
+                contenders = self.one_file("limited/medium", "medium", ["aria2", "axel"])
+                return Case("256 MiB, 4 MiB/s a connection", contenders, [Limit("aria2|axel", 1.05)])
+            case "hundred":
+                return Case("100 files of 1 MiB", self.hundred(), [Limit("curl -Z", 0.80)], repeat=5)
 
 
-def digest(path):
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def make(path, size):
-    with open(path, "wb") as file:
-        while size > 0:
-            size -= file.write(os.urandom(min(size, 16 * MIB)))
-
-
-def rows(title, contenders, limits):
-    """The table's lines for a case."""
-    by_name = {contender.name: contender for contender in contenders}
-    haul = by_name["haul"]
-    for names, wall_limit, cpu_limit in limits:
-        peer = min((by_name[name] for name in names.split("|")), key=lambda c: c.median("wall"))
-        wall, cpu = (haul.median(what) / peer.median(what) for what in ("wall", "cpu"))
-        ok = wall <= wall_limit and (cpu_limit is None or cpu <= cpu_limit)
-        need = f"wall ≤ {wall_limit:.2f}" + (f", CPU ≤ {cpu_limit:.2f}" if cpu_limit else "")
-        yield (f"| {title} | {peer.name} | {wall:.2f} | {cpu:.2f} | {need} | {'ok' if ok else 'MISS'} |")
-    peak = max(run.peak for run in haul.runs) / 1024
-    yield f"| {title} | memory | {peak:.0f} MiB | | ≤ 64 MiB | {'ok' if peak <= 64 else 'MISS'} |"
-
-
-def seconds(contenders):
-    return ", ".join(
-        f"{c.name} {c.median('wall'):.2f} s (CPU {c.median('cpu'):.2f} s, {max(r.peak for r in c.runs) // 1024} MiB)" for c in contenders
-    )
-
-
-def version(*command):
-    return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()[0]
-
-
-def machine():
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    return f"{os.cpu_count()} cores of {model}, Linux {platform.release().split('-')[0]}"
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench get", description=__doc__)
+    parser.add_argument("--runs", type=int, default=5, help="rounds that count (default 5)")
+    parser.add_argument("--cases", default=",".join(CASES), help="which, separated by commas (default all: %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="256 MiB in place of 4 GiB")
+    parser.add_argument("--haul", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.keys = args.cases.split(",")
+    if unknown := set(args.keys) - set(CASES):
+        parser.error(f"no such case: {', '.join(sorted(unknown))}")
+    if args.runs < 1:
+        parser.error("at least one round is needed")
+    return args
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench get", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="rounds that count (default 5)")
-    parser.add_argument("--cases", default="plain,tls,limited,hundred", help="which, separated by commas")
-    parser.add_argument("--quick", action="store_true", help="256 MiB in place of 4 GiB; the result is not kept")
-    parser.add_argument("--haul", required=True, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args, cases = arguments(), []
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="haul-bench-") as work:
         work = pathlib.Path(work)
+        # nginx's workers are another user when root measures.
         work.chmod(0o755)
-        raw = work / "raw"
-        subprocess.run(["rustc", "--edition", "2024", "-O", "-o", raw, HERE / "raw.rs"], check=True)
-        (work / "files").mkdir()
         with Nginx(work / "nginx", work / "files") as nginx:
-            bench = Bench(work, pathlib.Path(args.haul), raw, nginx, args.quick)
-            make(work / "files" / "large", bench.large)
-            make(work / "files" / "medium", 256 * MIB)
-            for n in range(100):
-                make(work / "files" / f"small{n}", MIB)
-            table, details = [], []
-            for key, title, contenders, limits in bench.cases():
-                if key in args.cases.split(","):
-                    compare(contenders, args.runs, bench.clear)
-                    table += rows(title, contenders, limits)
-                    details.append(f"- {title}: {seconds(contenders)}")
-                    print("\n".join(table[-len(limits) - 1:]), flush=True)
-    commit = version("git", "describe", "--always", "--dirty")
-    report = "\n".join([
-        f"# haul get, {datetime.date.today()}", "",
-        f"`scripts/bench get --runs {args.runs}` on {machine()}, commit {commit}; loopback, tmpfs, interleaved, medians.",
-        f"Peers: {version('curl', '--version')}; {version('aria2c', '--version')}; {version('axel', '--version')}; "
-        f"nginx with 2 workers and sendfile.", "",
-        "| case | against | wall, haul / it | CPU, haul / it | must be | |", "| --- | --- | --- | --- | --- | --- |", *table, "",
-        "Medians behind the ratios:", "", *details, ""])
-    print("\n" + report)
-    if not args.quick:
-        path = HERE / "results" / f"{datetime.date.today()}.md"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(report)
-        print(f"kept as {path.relative_to(HERE.parent.parent)}")
+            get = Get(work, args.haul.resolve(), nginx, args.quick)
+            get.prepare()
+            arena = Arena(get.clear, nginx.spent, home=work / "nginx")
+            for case in map(get.case, args.keys):
+                arena.compare(case.contenders, args.runs * case.repeat)
+                cases.append(case)
+                print("\n".join(case.rows()), flush=True)
+    versions = [report.first_line(*command).split(" (")[0] for command in (
+        ("curl", "--version"), ("aria2c", "--version"), ("axel", "--version"), (program("nginx"), "-v"))]
+    asked = f"scripts/bench get --runs {args.runs} --cases {','.join(args.keys)}{' --quick' * args.quick}"
+    text = report.page("haul get", asked, versions, cases, work)
+    print("\n" + text)
+    # A part of the table, or smaller files, would be taken for the whole by whoever looks for a date.
+    if not args.quick and args.keys == CASES:
+        print(f"kept as {report.keep(HERE / 'results', text).relative_to(HERE.parent.parent)}")
 
 
 if __name__ == "__main__":

@@ -32,10 +32,32 @@ http {{
 """
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def free_ports(count):
+    """Ports that are free now. All are held until the last is found, so that no two are the same."""
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+def program(name):
+    """Where a server is; Debian has them where a user's PATH does not reach."""
+    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+
+def cpu_seconds(parent):
+    """User and system time of a process and its children, from /proc: they have not ended, so nobody can wait for them."""
+    ticks = 0
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name before the last parenthesis may hold anything; state, parent ... are behind it.
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue  # it ended since
+        if str(parent) in (stat.parent.name, fields[1]):
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Nginx:
@@ -43,7 +65,7 @@ class Nginx:
 
     def __init__(self, root, files):
         self.root, self.files = pathlib.Path(root), pathlib.Path(files)
-        self.plain, self.tls = free_port(), free_port()
+        self.plain, self.tls = free_ports(2)
         self.ca = self.root / "cert.pem"
 
     def __enter__(self):
@@ -51,8 +73,7 @@ class Nginx:
         certificate(self.root)
         text = CONFIGURATION.format(root=self.root, files=self.files, plain=self.plain, tls=self.tls)
         (self.root / "nginx.conf").write_text(text)
-        nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
-        command = [nginx, "-p", str(self.root), "-c", str(self.root / "nginx.conf"), "-g", "daemon off;"]
+        command = [program("nginx"), "-p", str(self.root), "-c", str(self.root / "nginx.conf"), "-g", "daemon off;"]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
@@ -66,6 +87,10 @@ class Nginx:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
+
+    def spent(self):
+        """CPU seconds since it began."""
+        return cpu_seconds(self.process.pid)
 
 
 def certificate(root):
