@@ -95,6 +95,8 @@ pub struct Course {
     changes: u32,
     /// How many times the first URL was asked again since bytes last came.
     resolved: u32,
+    /// Whether ranges were given up already.
+    one_stream: bool,
     /// Whether the origin has ever answered something usable.
     begun: bool,
 }
@@ -108,6 +110,7 @@ impl Course {
             unusable: 0,
             changes: 0,
             resolved: 0,
+            one_stream: false,
             begun: false,
         }
     }
@@ -193,11 +196,19 @@ impl Course {
     /// Answers of which no byte may be used: another server behind the balancer may do better (A3), but not for ever.
     fn unusable(&mut self, standing: Standing) -> Action {
         self.unusable += 1;
+        if self.one_stream {
+            // There is no other road left: this one is tried while the budget lasts.
+            return self.again(None, standing, Action::Retry);
+        }
         if self.unusable >= PATIENCE {
+            self.one_stream = true;
             return Action::OneStream;
         }
         match self.again(None, standing, Action::Retry) {
-            Action::GiveUp => Action::OneStream,
+            Action::GiveUp => {
+                self.one_stream = true;
+                Action::OneStream
+            }
             again => again,
         }
     }

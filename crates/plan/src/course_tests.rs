@@ -52,6 +52,21 @@ fn a3_an_ignored_range_is_asked_again_and_then_one_stream_takes_over() {
 }
 
 #[test]
+fn a9_answers_that_stay_unusable_over_one_stream_end_the_job() {
+    for trouble in [Trouble::Refused, Trouble::RangeIgnored] {
+        let mut course = course();
+        let actions: Vec<Action> = (0..100)
+            .map(|_| course.on_trouble(trouble, ALONE))
+            .collect();
+        assert_eq!(
+            actions.iter().filter(|a| **a == Action::OneStream).count(),
+            1
+        );
+        assert_eq!(actions.last(), Some(&Action::GiveUp));
+    }
+}
+
+#[test]
 fn a3_a_usable_answer_between_ignored_ranges_keeps_the_job_parallel() {
     let mut course = course();
     for _ in 0..20 {

@@ -282,7 +282,7 @@ impl Coordinator<'_> {
             return Err(failure.into_error(&url, Some(range), &self.path));
         };
         let standing = Standing {
-            flowing: self.shared.table().flowing,
+            flowing: self.vouching(),
             redirected: url != self.shared.first_url,
             jitter: rand::random(),
         };
@@ -309,6 +309,15 @@ impl Coordinator<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Workers that vouch for the job while another fails: those that deliver, or all that go on when none does just now. The
+    /// last one to fail has nobody, so a job that fails everywhere still ends.
+    fn vouching(&self) -> usize {
+        match self.shared.table().flowing {
+            0 => self.floor.numbers.len(),
+            flowing => flowing,
+        }
     }
 
     /// The origin wants fewer connections than there are: those that run now, or half of them when it is overloaded.
