@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tokio::time::{Instant, Sleep, sleep_until};
 use url::Url;
 
@@ -102,6 +102,24 @@ impl Answer {
         }
     }
 
+    /// Bytes of the body that are still to be read; `None` when nobody told.
+    #[must_use]
+    pub fn remaining(&self) -> Option<u64> {
+        self.body.incoming.size_hint().exact()
+    }
+
+    /// Where the low-water mark is moved to: that many bytes are worth being woken for. 1 is every byte, and the
+    /// state of a new answer.
+    pub fn set_low_water(&mut self, bytes: u32) {
+        self.body.connection.low_water.set(bytes);
+    }
+
+    /// Where the low-water mark is.
+    #[must_use]
+    pub fn low_water(&self) -> u32 {
+        self.body.connection.low_water.current()
+    }
+
     /// Lets the connection be used again, if the body was read to its end; else closes it.
     pub fn recycle(self) {
         let Body {
@@ -113,6 +131,7 @@ impl Answer {
             ..
         } = self.body;
         drop(incoming);
+        connection.low_water.set(1);
         if ended {
             pool.give(route, connection);
         }

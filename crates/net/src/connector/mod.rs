@@ -9,6 +9,9 @@ mod eyeballs;
 mod http_proxy;
 mod socks5;
 mod stream;
+#[cfg(target_os = "linux")]
+mod sys;
+mod tcp;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use url::Url;
 use dns::Dns;
 pub use dns::Pin;
 pub use stream::Stream;
+pub use tcp::{LowWater, Tcp};
 
 use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
@@ -261,7 +265,7 @@ impl Connector {
             .map_err(|e| Error::new(Kind::Closed, url).because(e))?;
         let connect = begun.elapsed();
         Ok(Reached {
-            stream: Stream::Tcp(stream),
+            stream: Stream::Tcp(Tcp::new(stream)),
             peer,
             dns,
             connect,

@@ -5,19 +5,32 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio_rustls::client::TlsStream;
+
+use super::tcp::{LowWater, Tcp};
 
 /// A stream to a peer.
 #[derive(Debug)]
 pub enum Stream {
     /// Plain TCP.
-    Tcp(TcpStream),
+    Tcp(Tcp),
     /// TLS over any stream, a proxy's tunnel among them.
-    Tls(Box<TlsStream<Self>>),
+    Tls(Box<TlsStream<BufReader<Self>>>),
     /// A stream of which some bytes were read already, with a proxy's answer: they come first.
     Rewound(Bytes, Box<Self>),
+}
+
+impl Stream {
+    /// The low-water mark of the TCP stream at the bottom.
+    #[must_use]
+    pub fn low_water(&self) -> LowWater {
+        match self {
+            Self::Tcp(stream) => stream.low_water(),
+            Self::Tls(stream) => stream.get_ref().0.get_ref().low_water(),
+            Self::Rewound(_, stream) => stream.low_water(),
+        }
+    }
 }
 
 impl AsyncRead for Stream {

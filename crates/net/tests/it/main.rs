@@ -6,6 +6,7 @@
 )]
 
 mod connections;
+mod low_water;
 mod proxies;
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! One worker: claims a segment, fetches it over its connection, writes it, until nothing is left to claim.
 //!
-//! This is the hot path. Pieces that have arrived are gathered up to [`GATHER`] and written with one call; between two
-//! writes there is one short lock and one CRC. A worker decides nothing: the plan says what to fetch and how many
+//! This is the hot path. Pieces that have arrived are gathered ([`Batch`]) and written with one call; between two writes
+//! there is one short lock and one CRC. A worker decides nothing: the plan says what to fetch and how many
 //! of the bytes at hand still belong to it, and a failure is handed to the coordinator as it is.
 
 use std::ops::Range;
@@ -9,20 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use haul_net::Answer;
 use haul_plan::ClaimId;
 
+use super::batch::Batch;
 use super::failure::Failure;
 use super::shared::{Held, Shared};
 use crate::checksum::Crc32c;
 use crate::disk::blocking;
 use crate::event::{Event, EventSender};
 use crate::journal::Span;
-
-/// How many bytes are gathered before a write. Larger saves calls, but the bytes leave the processor's cache before
-/// they are copied to the file, and sixteen connections hold this much each.
-const GATHER: u64 = 512 * 1024;
 
 /// A worker's surroundings.
 #[derive(Debug)]
@@ -119,10 +115,10 @@ impl Worker {
     async fn body(&self, mut answer: Answer, held: &Held) -> Result<u64, Broken> {
         let _flowing = Flowing::new(&self.shared);
         let mut at = held.claim.range.start;
-        let mut batch = Batch::default();
+        let mut batch = Batch::new();
         loop {
-            let broke = match batch.gather(&mut answer).await {
-                Ok(more) if !more && batch.is_empty() => break,
+            let broke = match batch.gather(&mut answer, &self.shared.fetched).await {
+                Ok(more) if !more && batch.bytes() == 0 => break,
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
@@ -154,8 +150,7 @@ impl Worker {
 
     /// Writes what of the batch is still this worker's, and empties it.
     fn write(&self, batch: &mut Batch, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
-        let came = batch.bytes;
-        self.shared.fetched.fetch_add(came, Ordering::Relaxed);
+        let came = batch.bytes();
         let ours = self
             .shared
             .table()
@@ -163,9 +158,10 @@ impl Worker {
             .reserve(id, came, self.shared.now());
         batch.truncate(ours);
         let mut crc = Crc32c::new();
-        batch.pieces.iter().for_each(|piece| crc.update(piece));
+        batch.pieces().iter().for_each(|piece| crc.update(piece));
         if ours > 0 {
-            blocking(|| self.shared.storage.write_at(at, &batch.pieces)).map_err(Failure::Local)?;
+            blocking(|| self.shared.storage.write_at(at, batch.pieces()))
+                .map_err(Failure::Local)?;
             self.shared.table().wrote(
                 id,
                 Span {
@@ -219,68 +215,6 @@ struct Wrote {
     cut: bool,
 }
 
-/// Pieces of a body on their way to one write.
-#[derive(Debug, Default)]
-struct Batch {
-    /// As they came.
-    pieces: Vec<Bytes>,
-    /// Bytes in them.
-    bytes: u64,
-}
-
-impl Batch {
-    /// Waits for the next piece and takes with it whatever else is there already. False at the body's end.
-    async fn gather(&mut self, answer: &mut Answer) -> Result<bool, haul_net::Error> {
-        let Some(piece) = answer.chunk().await? else {
-            return Ok(false);
-        };
-        self.push(piece);
-        while self.bytes < GATHER {
-            match answer.chunk_now() {
-                Some(Ok(Some(piece))) => self.push(piece),
-                Some(Ok(None)) => return Ok(false),
-                Some(Err(error)) => return Err(error),
-                None => break,
-            }
-        }
-        Ok(true)
-    }
-
-    fn push(&mut self, piece: Bytes) {
-        self.bytes += piece.len() as u64;
-        self.pieces.push(piece);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Drops all but the first bytes.
-    fn truncate(&mut self, keep: u64) {
-        while self.bytes > keep {
-            let Some(last) = self.pieces.last_mut() else {
-                break;
-            };
-            let excess = self.bytes - keep;
-            match usize::try_from(excess) {
-                Ok(excess) if excess < last.len() => {
-                    last.truncate(last.len() - excess);
-                    self.bytes = keep;
-                }
-                _ => {
-                    self.bytes -= last.len() as u64;
-                    self.pieces.pop();
-                }
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        self.pieces.clear();
-        self.bytes = 0;
-    }
-}
-
 /// Gives a claim back when its worker is through with it or dropped.
 struct Release<'a> {
     shared: &'a Shared,
@@ -306,24 +240,5 @@ impl<'a> Flowing<'a> {
 impl Drop for Flowing<'_> {
     fn drop(&mut self) {
         self.0.table().flowing -= 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_truncated_batch_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
-            let whole = pieces.concat();
-            let mut batch = Batch::default();
-            pieces.into_iter().for_each(|piece| batch.push(piece.into()));
-            batch.truncate(keep);
-            let keep = whole.len().min(usize::try_from(keep).unwrap());
-            prop_assert_eq!(batch.pieces.concat(), &whole[..keep]);
-            prop_assert_eq!(batch.bytes, keep as u64);
-        }
     }
 }

@@ -1,0 +1,33 @@
+//! The one socket option that no safe wrapper offers: `SO_RCVLOWAT`.
+#![expect(
+    unsafe_code,
+    reason = "setsockopt(2) with an integer; saves a wake-up a packet, which no safe call can"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Sets how many bytes must have come before a reader of the socket is woken (socket(7)). The end of the stream and errors
+/// wake it at any time, and a lower mark wakes it at once if that many bytes are there already (Linux).
+pub(super) fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    // The kernel takes a C int; half of its range is far more than any socket buffer.
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    #[expect(clippy::cast_possible_truncation, reason = "four")]
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed and so open; the pointer leads to an integer of the length that is told, which
+    // the kernel copies before the call returns.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            length,
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
