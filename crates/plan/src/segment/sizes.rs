@@ -6,6 +6,10 @@ use std::time::Duration;
 /// near 3 %.
 const LATENCIES: f64 = 32.0;
 
+/// Nor is a segment worth its request that is over in less than this many seconds: on a fast link the sockets run dry between
+/// two requests, and both sides begin anew. An end that is uneven by as much is what take-overs are for.
+const SECONDS: f64 = 0.25;
+
 /// Weight of a new measurement: the last five or so count.
 const WEIGHT: f64 = 0.2;
 
@@ -97,14 +101,14 @@ impl Pace {
         self.rate
     }
 
-    /// Below this size, in bytes, the latency of a request weighs too much.
+    /// Below this size, in bytes, a request costs too much of what it brings.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "float casts saturate, which is meant"
     )]
     fn worth_asking(&self) -> u64 {
-        (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
+        ((LATENCIES * self.latency()).max(SECONDS) * self.rate.unwrap_or(0.0)) as u64
     }
 }
 
