@@ -12,7 +12,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore,
+    SignatureScheme,
 };
 use tokio_rustls::TlsConnector;
 use url::Url;
@@ -157,6 +158,9 @@ fn kind(error: &io::Error) -> Kind {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match inner {
         Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            TlsProblem::NotTls
+        }
         Some(_) => TlsProblem::Other,
         // No word from rustls: the connection broke, which is the link's fault and may heal.
         None => return Kind::Closed,
