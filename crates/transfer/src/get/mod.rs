@@ -11,6 +11,7 @@ mod first;
 mod hosts;
 mod job;
 mod ledger;
+mod names;
 mod outward;
 mod partial;
 mod pipe;
@@ -33,6 +34,7 @@ use crate::event::{Event, EventSender};
 use crate::options::{GetOptions, Job, Outcome};
 use hosts::Hosts;
 use job::Run;
+use names::Names;
 
 /// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,6 +56,8 @@ struct Inner {
     events: EventSender,
     /// The per-host limits.
     hosts: Hosts,
+    /// Final names, and whose they are.
+    names: Names,
 }
 
 impl Engine {
@@ -67,6 +71,7 @@ impl Engine {
                 options,
                 events,
                 hosts,
+                names: Names::default(),
             }),
         }
     }
