@@ -177,12 +177,19 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxy_itself = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
             Kind::NoSuchHost(host) => write!(f, "no such host: {host}"),
             Kind::NoAddress(host, family) => no_address(f, host, *family),
             Kind::Resolve(host) => write!(f, "the name {host} cannot be resolved now"),
-            Kind::Connect(peer) => write!(f, "cannot connect to {peer}"),
-            Kind::ConnectTimeout(peer) => write!(f, "no connection to {peer} in time"),
+            Kind::Connect(peer) => match proxy_itself(peer) {
+                Some(proxy) => return write!(f, "cannot connect to {proxy}"),
+                None => write!(f, "cannot connect to {peer}"),
+            },
+            Kind::ConnectTimeout(peer) => match proxy_itself(peer) {
+                Some(proxy) => return write!(f, "no connection to {proxy} in time"),
+                None => write!(f, "no connection to {peer} in time"),
+            },
             Kind::ProxyRefused(status) => return self.refused(f, *status),
             Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
             Kind::Tls(problem) => write!(f, "{problem}"),

@@ -91,7 +91,11 @@ impl Tls {
             name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
         match TlsConnector::from(config).connect(name, stream).await {
             Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(error) => Err(Error::new(kind(&error), url).because(error)),
+            Err(error) => Err(match kind(&error) {
+                // All that rustls adds is how that looks from within.
+                kind @ Kind::Tls(TlsProblem::NotTls) => Error::new(kind, url),
+                kind => Error::new(kind, url).because(error),
+            }),
         }
     }
 
