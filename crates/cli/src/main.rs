@@ -4,21 +4,24 @@ mod args;
 mod commands;
 mod exit;
 mod message;
+mod output;
 mod progress;
 mod report;
 mod settings;
 mod signals;
+mod sys;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command};
+use message::Form;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return message::usage(&error),
+        Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
     };
     log();
     match args.command {
@@ -38,5 +41,7 @@ fn log() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would be told on standard error, which is what failed, and panic there.
+        .log_internal_errors(false)
         .try_init();
 }
