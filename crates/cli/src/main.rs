@@ -36,7 +36,14 @@ fn log() {
     let Ok(filter) = std::env::var("RUST_LOG") else {
         return;
     };
-    let filter = tracing_subscriber::EnvFilter::new(filter);
+    // The lossy way would print what it leaves out, and panic where that cannot be printed.
+    let filter = match tracing_subscriber::EnvFilter::try_new(filter) {
+        Ok(filter) => filter,
+        Err(error) => {
+            let text = format!("RUST_LOG is not used: {error}");
+            return message::note(&message::warning_text(&message::harmless(&text)));
+        }
+    };
     // Set once, here: it cannot fail.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

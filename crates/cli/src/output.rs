@@ -1,7 +1,7 @@
 //! Where results go: standard output, and for the objects of `--progress json` standard error.
 //!
 //! A result that cannot be delivered is a failure, unlike a line for people that nobody sees. That a stream was closed from
-//! the start must be asked for: writing to one succeeds (see [`sys`](crate::sys)).
+//! the start must be asked for: writing to one succeeds (see [`sys`]).
 
 use std::io::{self, Write as _};
 

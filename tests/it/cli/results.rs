@@ -95,11 +95,18 @@ async fn objects_that_standard_error_does_not_take_are_a_failure_and_words_are_n
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_that_cannot_be_written_harms_nothing() {
     let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new().with("RUST_LOG", "trace");
-    // A failure is traced.
-    haul.redirected("2>/dev/full", &["get", &origin.url("/404")])
+    // A failure is traced, and what is no filter is told.
+    for filter in ["trace", "a=b=c"] {
+        let haul = Haul::new().with("RUST_LOG", filter);
+        haul.redirected("2>/dev/full", &["get", &origin.url("/404")])
+            .await
+            .assert_code(5);
+    }
+    let haul = Haul::new().with("RUST_LOG", "a=b=c");
+    haul.get(&origin.url("/f.bin"), &[])
         .await
-        .assert_code(5);
+        .assert_code(0)
+        .assert_says("haul: warning: RUST_LOG is not used: ");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
