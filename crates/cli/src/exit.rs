@@ -66,6 +66,8 @@ pub(crate) struct Tally {
     first: Option<Exit>,
     /// Whether a signal ended any.
     interrupted: bool,
+    /// How a result ended that could not be delivered.
+    undelivered: Option<Exit>,
 }
 
 impl Tally {
@@ -78,14 +80,24 @@ impl Tally {
         }
     }
 
-    /// The code of `jobs` jobs: a single one's own; of several, whether any failed.
+    /// A result could not be delivered; whether it is the first.
+    pub(crate) fn undelivered(&mut self, exit: Exit) -> bool {
+        let first = self.undelivered.is_none();
+        self.undelivered.get_or_insert(exit);
+        first
+    }
+
+    /// The code of `jobs` jobs: a single one's own; of several, whether any failed. Whoever waits for a result that does not
+    /// come must learn of it, whatever the jobs came to.
     pub(crate) fn exit(&self, jobs: usize) -> Exit {
-        match self.first {
-            _ if self.interrupted || self.ended < jobs => Exit::Interrupted,
-            None => Exit::Done,
-            Some(Exit::ReaderGone) => Exit::ReaderGone,
-            Some(_) if jobs > 1 => Exit::SomeFailed,
-            Some(exit) => exit,
+        if self.interrupted || self.ended < jobs {
+            return Exit::Interrupted;
+        }
+        match (self.undelivered, self.first) {
+            (Some(exit), _) => exit,
+            (None, None) => Exit::Done,
+            (None, Some(_)) if jobs > 1 => Exit::SomeFailed,
+            (None, Some(exit)) => exit,
         }
     }
 }
@@ -110,6 +122,9 @@ mod tests {
             Exit::Interrupted
         );
         assert_eq!(exit(2, &[Exit::Done]), Exit::Interrupted);
-        assert_eq!(exit(2, &[Exit::ReaderGone, Exit::Done]), Exit::ReaderGone);
+        let mut tally = Tally::default();
+        tally.add(Exit::Done);
+        assert!(tally.undelivered(Exit::ReaderGone) && !tally.undelivered(Exit::LocalIo));
+        assert_eq!(tally.exit(1), Exit::ReaderGone);
     }
 }

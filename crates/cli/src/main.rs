@@ -4,21 +4,24 @@ mod args;
 mod commands;
 mod exit;
 mod message;
+mod output;
 mod progress;
 mod report;
 mod settings;
 mod signals;
+mod sys;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Args, Command};
+use message::Form;
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return message::usage(&error),
+        Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
     };
     log();
     match args.command {
@@ -33,10 +36,19 @@ fn log() {
     let Ok(filter) = std::env::var("RUST_LOG") else {
         return;
     };
-    let filter = tracing_subscriber::EnvFilter::new(filter);
+    // The lossy way would print what it leaves out, and panic where that cannot be printed.
+    let filter = match tracing_subscriber::EnvFilter::try_new(filter) {
+        Ok(filter) => filter,
+        Err(error) => {
+            let text = format!("RUST_LOG is not used: {error}");
+            return message::note(&message::warning_text(&message::harmless(&text)));
+        }
+    };
     // Set once, here: it cannot fail.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would be told on standard error, which is what failed, and panic there.
+        .log_internal_errors(false)
         .try_init();
 }

@@ -3,64 +3,101 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_transfer::{GetError, Outcome};
+use console::{measure_text_width, truncate_str};
+use haul_net::shown;
+use haul_plan::Checksum;
+use haul_transfer::{GetError, Job, Outcome};
 use serde_json::{Map, Value, json};
-use url::Url;
 
 use crate::exit::Exit;
 use crate::message;
 use crate::progress::{bytes_text, rate_text};
 
-/// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`.
-pub(crate) fn summary(outcome: &Outcome) -> String {
+/// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`, or as much as fits into `width`.
+pub(crate) fn summary(outcome: &Outcome, width: Option<usize>) -> String {
     let name = message::harmless(&name(outcome.path.as_ref()));
     if outcome.not_modified {
-        return format!("{name}  not modified");
+        return fitted(&name, &["  not modified".into()], width);
     }
     let resumed = match outcome.resumed {
         0 => String::new(),
         bytes => format!(", {} of it from an earlier run", bytes_text(bytes)),
     };
-    format!(
-        "{name}  {} in {:.2} s, {}, {} connection{}{resumed}",
-        bytes_text(outcome.bytes),
-        outcome.elapsed.as_secs_f64(),
-        rate_text(came(outcome), outcome.elapsed),
-        outcome.connections,
-        if outcome.connections == 1 { "" } else { "s" },
-    )
+    let plural = if outcome.connections == 1 { "" } else { "s" };
+    let facts = [
+        format!("  {}", bytes_text(outcome.bytes)),
+        format!(" in {:.2} s", outcome.elapsed.as_secs_f64()),
+        format!(", {}", rate_text(came(outcome), outcome.elapsed)),
+        format!(", {} connection{plural}", outcome.connections),
+        resumed,
+    ];
+    fitted(&name, &facts, width)
+}
+
+/// A name, the first fact, and as many of the others as there is room for. A name too long for the first is cut.
+fn fitted(name: &str, facts: &[String], width: Option<usize>) -> String {
+    let Some(width) = width else {
+        return format!("{name}{}", facts.concat());
+    };
+    let (first, others) = facts.split_first().map_or(("", facts), |(f, o)| (f, o));
+    let room = width.saturating_sub(measure_text_width(first));
+    let mut line = format!("{}{first}", truncate_str(name, room, "…"));
+    for fact in others {
+        if measure_text_width(&line) + measure_text_width(fact) > width {
+            break;
+        }
+        line.push_str(fact);
+    }
+    truncate_str(line.trim_start(), width, "").into_owned()
 }
 
 /// The last line on standard error, of several jobs: `98 of 100 files, 98.0 MiB in 1.10 s, 89.1 MiB/s`.
-pub(crate) fn total((done, jobs): (usize, usize), bytes: u64, elapsed: Duration) -> String {
-    let rate = rate_text(bytes, elapsed);
-    format!(
-        "{done} of {jobs} files, {} in {:.2} s, {rate}",
-        bytes_text(bytes),
-        elapsed.as_secs_f64()
-    )
+pub(crate) fn total(
+    (done, jobs): (usize, usize),
+    bytes: u64,
+    elapsed: Duration,
+    width: Option<usize>,
+) -> String {
+    let facts = [
+        format!("{done} of {jobs} files"),
+        format!(", {}", bytes_text(bytes)),
+        format!(" in {:.2} s", elapsed.as_secs_f64()),
+        format!(", {}", rate_text(bytes, elapsed)),
+    ];
+    fitted("", &facts, width)
 }
 
-/// Digests, one a line, as the `*sum` tools print and check them.
-pub(crate) fn checksums(outcome: &Outcome) -> Vec<String> {
+/// The digests that were asked for without a value to compare them with, one a line, as the `*sum` tools print and check
+/// them.
+pub(crate) fn checksums(outcome: &Outcome, asked: &[Checksum]) -> Vec<String> {
     let name = name(outcome.path.as_ref());
+    // The outcome has them in the order asked; one that was not computed has no line to be confused with.
+    asked
+        .iter()
+        .filter(|checksum| checksum.digest.is_none())
+        .filter_map(|checksum| {
+            let mut found = outcome.checksums.iter();
+            let (_, hex) = found.find(|(algorithm, _)| *algorithm == checksum.algorithm)?;
+            Some(format!("{hex}  {name}"))
+        })
+        .collect()
+}
+
+/// All digests, by algorithm.
+pub(crate) fn digests(outcome: &Outcome) -> Map<String, Value> {
     outcome
         .checksums
         .iter()
-        .map(|(_, hex)| format!("{hex}  {name}"))
+        .map(|(algorithm, hex)| (algorithm.to_string(), hex.as_str().into()))
         .collect()
 }
 
 /// The result as an object.
-pub(crate) fn object(outcome: &Outcome) -> Value {
-    let checksums: Map<String, Value> = outcome
-        .checksums
-        .iter()
-        .map(|(algorithm, hex)| (algorithm.to_string(), hex.as_str().into()))
-        .collect();
+pub(crate) fn object(job: u64, outcome: &Outcome) -> Value {
     json!({
-        "url": haul_net::without_credentials(&outcome.url).as_str(),
-        "final_url": outcome.final_url.as_str(),
+        "job": job,
+        "url": shown(&outcome.url),
+        "final_url": shown(&outcome.final_url),
         "path": outcome.path.as_ref().map(|path| path.to_string_lossy()),
         "bytes": outcome.bytes,
         "fetched": outcome.fetched,
@@ -71,15 +108,16 @@ pub(crate) fn object(outcome: &Outcome) -> Value {
         "segments": outcome.segments,
         "retries": outcome.retries,
         "etag": outcome.etag,
-        "checksums": checksums,
+        "checksums": digests(outcome),
         "not_modified": outcome.not_modified,
     })
 }
 
 /// A failure as an object.
-pub(crate) fn failure(url: &Url, error: &GetError) -> Value {
+pub(crate) fn failure(job: &Job, error: &GetError) -> Value {
     json!({
-        "url": haul_net::without_credentials(url).as_str(),
+        "job": job.id,
+        "url": shown(&job.url),
         "error": {
             "class": Exit::of(error).name(),
             "message": message::chain(error),
@@ -106,13 +144,15 @@ fn name(path: Option<&PathBuf>) -> String {
 #[cfg(test)]
 mod tests {
     use haul_plan::Algorithm;
+    use haul_transfer::Output;
+    use url::Url;
 
     use super::*;
 
     fn outcome() -> Outcome {
         Outcome {
-            url: Url::parse("http://me:s3cret@h.test/f").unwrap(),
-            final_url: Url::parse("http://cdn.test/f").unwrap(),
+            url: Url::parse("http://me:s3cret@h.test/f?sig=s3cret").unwrap(),
+            final_url: Url::parse("http://cdn.test/f?X-Amz-Signature=s3cret&a=1").unwrap(),
             path: Some("d/f".into()),
             bytes: 96 << 20,
             fetched: 48 << 20,
@@ -130,7 +170,7 @@ mod tests {
     #[test]
     fn lines_for_people() {
         assert_eq!(
-            summary(&outcome()),
+            summary(&outcome(), None),
             "d/f  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections"
         );
         let resumed = Outcome {
@@ -140,24 +180,61 @@ mod tests {
         };
         let line =
             "d/f  96.0 MiB in 1.02 s, 47.1 MiB/s, 1 connection, 48.0 MiB of it from an earlier run";
-        assert_eq!(summary(&resumed), line);
+        assert_eq!(summary(&resumed, None), line);
         assert_eq!(
-            summary(&Outcome {
-                not_modified: true,
-                ..outcome()
-            }),
+            summary(
+                &Outcome {
+                    not_modified: true,
+                    ..outcome()
+                },
+                None
+            ),
             "d/f  not modified"
         );
-        assert_eq!(checksums(&outcome()), ["00ff00ff  d/f"]);
-        let total = total((98, 100), 98 << 20, Duration::from_secs(2));
+        let total = total((98, 100), 98 << 20, Duration::from_secs(2), None);
         assert_eq!(total, "98 of 100 files, 98.0 MiB in 2.00 s, 49.0 MiB/s");
     }
 
     #[test]
+    fn lines_are_fitted_to_a_terminal_as_its_bars_are() {
+        let long = Outcome {
+            path: Some("日本語のとても長い名前/debian-12.iso".into()),
+            resumed: 1,
+            ..outcome()
+        };
+        let mut lines = Vec::new();
+        for width in [119, 79, 59, 39, 19, 9, 1, 0] {
+            let total = total((98, 100), 98 << 20, Duration::from_secs(2), Some(width));
+            let these = [
+                summary(&outcome(), Some(width)),
+                summary(&long, Some(width)),
+                total,
+            ];
+            for line in these {
+                assert!(measure_text_width(&line) <= width, "{width}: {line}");
+                lines.push(format!("{width:>3} |{line}"));
+            }
+        }
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn only_digests_without_a_value_to_compare_with_are_printed() {
+        let asked = |text: &str| checksums(&outcome(), &[text.parse().unwrap()]);
+        assert_eq!(asked("crc32c"), ["00ff00ff  d/f"]);
+        assert!(asked("crc32c:00ff00ff").is_empty() && asked("md5").is_empty());
+    }
+
+    #[test]
     fn objects_for_programs() {
-        insta::assert_snapshot!(serde_json::to_string_pretty(&object(&outcome())).unwrap());
+        insta::assert_snapshot!(serde_json::to_string_pretty(&object(0, &outcome())).unwrap());
         let exists = GetError::Exists { path: "d/f".into() };
-        let url = Url::parse("http://me:s3cret@h.test/f").unwrap();
-        insta::assert_snapshot!(serde_json::to_string_pretty(&failure(&url, &exists)).unwrap());
+        let job = Job {
+            id: 0,
+            url: outcome().url,
+            output: Output::Stdout,
+            checksums: Vec::new(),
+        };
+        insta::assert_snapshot!(serde_json::to_string_pretty(&failure(&job, &exists)).unwrap());
     }
 }

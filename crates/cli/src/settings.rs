@@ -1,17 +1,17 @@
 //! From what was typed, and the environment, to what the engine takes: the one place where they meet.
 
-use std::path::{Path, PathBuf};
+mod credentials;
+
+use std::collections::HashSet;
 
 use haul_net::{
-    ClientConfig, ConnectorConfig, Credentials, Family, Identity, Login, Netrc, NoProxy,
-    ProxyRules, Secret, TlsOptions, connector,
+    ClientConfig, ConnectorConfig, Family, Identity, NoProxy, ProxyRules, TlsOptions, connector,
 };
 use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
-use crate::args::{
-    Bearer, ConnectionArgs, Field, GetArgs, OutputArgs, RequestArgs, Resolve, User, token,
-};
+use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
+use credentials::{credentials, read};
 
 /// A setting that cannot be used: exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -72,11 +72,7 @@ impl GetSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &GetArgs) -> Result<Self, SettingError> {
-        let to_stdout = args
-            .output
-            .file
-            .as_ref()
-            .is_some_and(|file| file.as_os_str() == "-");
+        let to_stdout = args.output.is_stdout();
         if args.output.file.is_some() && args.urls.len() > 1 {
             return Err(
                 SettingError::new("-o names one file, but there are several URLs")
@@ -89,12 +85,30 @@ impl GetSettings {
                     .hint("give -o a file"),
             );
         }
+        named_once(&args.urls)?;
         Ok(Self {
             client: client(args)?,
             options: options(args),
             jobs: jobs(args, to_stdout),
         })
     }
+}
+
+/// A URL named twice comes to one file twice. Different URLs may do so too, but what names the origin gives them is not known
+/// yet.
+fn named_once(urls: &[HttpUrl]) -> Result<(), SettingError> {
+    let mut seen = HashSet::new();
+    for HttpUrl(url) in urls {
+        let mut bare = url.clone();
+        // It never reaches the origin.
+        bare.set_fragment(None);
+        if !seen.insert(bare) {
+            let shown = haul_net::shown(url);
+            let error = SettingError::new(format!("{shown} is named twice"));
+            return Err(error.hint("once is enough: both would be the same file"));
+        }
+    }
+    Ok(())
 }
 
 fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
@@ -110,7 +124,7 @@ fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
         // Joined with a name it is the name alone, which is how it shall be shown.
         None => Output::Directory(directory.clone().unwrap_or_default()),
     };
-    let job = |(id, url): (u64, &crate::args::HttpUrl)| Job {
+    let job = |(id, url): (u64, &HttpUrl)| Job {
         id,
         url: url.0.clone(),
         output: output.clone(),
@@ -217,7 +231,15 @@ fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
             certificates: read("--cert", cert)?,
             key: read("--key", key)?,
         }),
-        _ => None,
+        (None, None) => None,
+        (Some(_), None) => {
+            return Err(SettingError::new("--cert is given without --key")
+                .hint("--key FILE holds its private key; one PEM file may hold both"));
+        }
+        (None, Some(_)) => {
+            return Err(SettingError::new("--key is given without --cert")
+                .hint("--cert FILE holds its certificate; one PEM file may hold both"));
+        }
     };
     let cacert = args
         .cacert
@@ -231,79 +253,5 @@ fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
     })
 }
 
-fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
-    let bearer = match &args.bearer {
-        None => None,
-        Some(Bearer::Token(token)) => Some(token.clone()),
-        Some(Bearer::File(file)) => {
-            let wrong = |error| {
-                SettingError::new(format!("--bearer: {} holds no token", file.display()))
-                    .because(error)
-            };
-            Some(token(&text("--bearer", file)?).map_err(wrong)?)
-        }
-    };
-    let netrc = match (&args.netrc_file, args.netrc) {
-        (Some(file), _) => Some(netrc("--netrc-file", file)?),
-        (None, true) => Some(netrc("--netrc", &home_netrc()?)?),
-        (None, false) => None,
-    };
-    Ok(Credentials {
-        login: args.user.as_ref().map(login).transpose()?,
-        bearer,
-        netrc,
-    })
-}
-
-fn login(user: &User) -> Result<Login, SettingError> {
-    let password = user
-        .password
-        .clone()
-        .map_or_else(|| ask_password(&user.name), Ok)?;
-    Ok(Login {
-        user: user.name.clone(),
-        password,
-    })
-}
-
-/// Asks on the terminal, without showing what is typed.
-fn ask_password(user: &str) -> Result<Secret, SettingError> {
-    rpassword::prompt_password(format!("Password for {user}: "))
-        .map(Secret::new)
-        .map_err(|error| {
-            SettingError::new("there is no terminal to ask for the password on")
-                .because(error)
-                .hint("-u USER:PASSWORD, or --netrc")
-        })
-}
-
-fn home_netrc() -> Result<PathBuf, SettingError> {
-    let home = || std::env::home_dir().map(|home| home.join(".netrc"));
-    let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
-    named.ok_or_else(|| {
-        SettingError::new("--netrc: there is no home directory").hint("--netrc-file FILE names one")
-    })
-}
-
-fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
-    let text = text(flag, path)?;
-    Netrc::parse(&text).map_err(|error| {
-        SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error)
-    })
-}
-
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
-    std::fs::read(path).map_err(|error| {
-        SettingError::new(format!("{flag}: cannot read {}", path.display())).because(error)
-    })
-}
-
-fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
-    let bytes = read(flag, path)?;
-    String::from_utf8(bytes)
-        .map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))
-}
-
 #[cfg(test)]
-#[path = "settings_tests.rs"]
 mod tests;

@@ -1,8 +1,20 @@
-//! SIGINT and SIGTERM: the first asks the jobs to stop and keep their state, the second does not wait for them.
+//! SIGINT, SIGTERM and SIGHUP: the first asks the jobs to stop and keep their state, the second does not wait for them.
+//!
+//! A hang-up is no second signal: when a terminal goes, the kernel and the shell may both tell of it. One that was ignored
+//! from the start, as under nohup(1), stays ignored.
 
 use std::io;
 
 use crate::exit::Exit;
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// To end: SIGINT or SIGTERM.
+    End,
+    /// To end, since the terminal is gone: SIGHUP.
+    HangUp,
+}
 
 /// Listens for signals from when it is made: none gets lost between two waits.
 #[derive(Debug)]
@@ -11,10 +23,13 @@ pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    /// `None`: it stays as it was.
+    #[cfg(unix)]
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 impl Signals {
-    /// Takes over both signals.
+    /// Takes the signals over.
     ///
     /// # Errors
     /// What the system says.
@@ -24,6 +39,9 @@ impl Signals {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hang_up: takes_hang_up()
+                .then(|| signal(SignalKind::hangup()))
+                .transpose()?,
         })
     }
 
@@ -38,20 +56,49 @@ impl Signals {
 
     /// Waits for the next signal. Cancel safe.
     #[cfg(unix)]
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> Asked {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => Asked::End,
+            _ = self.terminate.recv() => Asked::End,
+            _ = hang_up => Asked::HangUp,
         }
     }
 
     /// Waits for the next Ctrl-C. Cancel safe.
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> Asked {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
+        Asked::End
     }
+}
+
+/// Whether SIGHUP is not ignored, which a handler would undo. Where that cannot be told it is left alone: its default ends
+/// the process, which journals survive as they survive a kill.
+#[cfg(unix)]
+fn takes_hang_up() -> bool {
+    let status = if cfg!(target_os = "linux") {
+        std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+    } else {
+        String::new()
+    };
+    ignored(&status).is_some_and(|ignored| ignored & 1 == 0)
+}
+
+/// The mask of ignored signals in proc(5)'s `status`: SIGHUP, the first, is its lowest bit.
+#[cfg(unix)]
+fn ignored(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 /// The one way out that does not go through `main`: asked for twice, nothing is waited for.
@@ -61,4 +108,18 @@ impl Signals {
 )]
 pub(crate) fn abort() -> ! {
     std::process::exit(Exit::Interrupted as i32);
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_is_read_as_proc_writes_it() {
+        assert_eq!(
+            ignored("Name:\thaul\nSigIgn:\t0000000000001001\n"),
+            Some(0x1001)
+        );
+        assert_eq!(ignored("Name:\thaul\n"), None);
+    }
 }

@@ -48,6 +48,8 @@ pub struct Answer {
     pub url: Url,
     /// Whether redirects were followed.
     pub redirected: bool,
+    /// Whether the request carried credentials for the origin.
+    pub authorized: bool,
     /// The TCP peer, for a new connection.
     pub peer: Option<SocketAddr>,
     /// How long the steps took.

@@ -193,27 +193,37 @@ impl Client {
             },
             _ => false,
         };
-        if !retry {
-            return Ok(answer);
-        }
-        answer.discard().await;
-        self.exchange(url, fetch, proxy_authorization.as_deref())
-            .await
+        let answer = if retry {
+            answer.discard().await;
+            self.exchange(url, fetch, proxy_authorization.as_deref())
+                .await?
+        } else {
+            answer
+        };
+        self.welcome(url, answer)
     }
 
-    /// The login of the proxy that sees requests in absolute-form, if that is how this URL is fetched.
-    fn proxy_login(&self, url: &Url) -> Option<&Login> {
-        let proxy = self
-            .shared
-            .config
-            .proxy
-            .for_url(url)
-            .filter(|_| url.scheme() == "http")?;
-        if matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https) {
-            proxy.login.as_ref()
-        } else {
-            None
+    /// A proxy's last word that it wants other credentials is no answer of the origin's.
+    fn welcome(&self, url: &Url, answer: Answer) -> Result<Answer, Error> {
+        match self.forwarder(url) {
+            Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                let realm = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE)).realm();
+                Err(Error::new(Kind::ProxyAuth(realm), url).through(proxy))
+            }
+            _ => Ok(answer),
         }
+    }
+
+    /// The proxy that sees requests in absolute-form, if that is how this URL is fetched.
+    fn forwarder(&self, url: &Url) -> Option<&Proxy> {
+        let proxy = self.shared.config.proxy.for_url(url)?;
+        let http = matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
+        (http && url.scheme() == "http").then_some(proxy)
+    }
+
+    /// Its login.
+    fn proxy_login(&self, url: &Url) -> Option<&Login> {
+        self.forwarder(url)?.login.as_ref()
     }
 
     /// One request over one connection; a resting connection that was closed is replaced once.
@@ -243,15 +253,18 @@ impl Client {
             }
         }
         let ready = self.open(url, route, forward).await?;
-        self.send(url, fetch, (forward, proxy_auth), ready).await
+        let sent = self.send(url, fetch, (forward, proxy_auth), ready).await;
+        // Whoever broke off here was the proxy, or the origin behind it.
+        sent.map_err(|error| match self.forwarder(url) {
+            Some(proxy) => error.through(proxy),
+            None => error,
+        })
     }
 
     /// Where a URL's requests go, and whether a proxy sees them in absolute-form.
     fn route(&self, url: &Url) -> (Route, bool) {
         let proxy = self.shared.config.proxy.for_url(url);
-        let http_proxy =
-            |proxy: &&Proxy| matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
-        let forward = url.scheme() == "http" && proxy.as_ref().is_some_and(http_proxy);
+        let forward = self.forwarder(url).is_some();
         let proxy = proxy.map(|p| {
             let user = p.login.as_ref().map_or("", |login| login.user.as_str());
             format!("{:?}:{user}@{}:{}", p.scheme, p.host, p.port)
@@ -308,6 +321,7 @@ impl Client {
         mut ready: Ready,
     ) -> Result<Answer, Error> {
         let request = self.request(url, fetch, forward, proxy_auth)?;
+        let authorized = request.headers().contains_key(AUTHORIZATION);
         let begun = Instant::now();
         let stall = self.shared.config.stall_timeout;
         // One limit for the whole head: a head that drips, or a row of 1xx without end, is cut off by it too.
@@ -332,6 +346,7 @@ impl Client {
             headers: head.headers,
             url: url.clone(),
             redirected: false,
+            authorized,
             peer: ready.peer,
             timings: ready.timings,
             body,

@@ -7,6 +7,8 @@ use std::ops::Range;
 use http::StatusCode;
 use url::Url;
 
+use crate::connector::Family;
+use crate::proxy::{Proxy, ProxySource};
 use crate::secret::without_credentials;
 
 /// A cause of any type.
@@ -21,16 +23,31 @@ pub struct Error {
     url: Box<Url>,
     /// Which bytes were asked for.
     range: Option<Range<u64>>,
+    /// The proxy that it happened at, or on the way through.
+    proxy: Option<Box<Via>>,
     /// What said so.
     source: Option<Cause>,
+}
+
+/// A proxy as messages name it: never with its login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Via {
+    /// `host:port`.
+    pub address: String,
+    /// Who named it.
+    pub source: ProxySource,
+    /// Whether there was a login to give it.
+    pub login: bool,
 }
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The name does not exist, or has no address of the family wanted.
+    /// The name does not exist.
     NoSuchHost(String),
+    /// The name has no address of the only family wanted, or is one of the other.
+    NoAddress(String, Family),
     /// The name servers gave no answer.
     Resolve(String),
     /// No address of the host took a connection.
@@ -68,7 +85,9 @@ pub enum TlsProblem {
     Revoked,
     /// The certificates that are trusted cannot be loaded.
     Roots,
-    /// Anything else: no common version, not TLS at all, a client certificate wanted.
+    /// It speaks something else than TLS.
+    NotTls,
+    /// Anything else: no common version, a client certificate wanted.
     Other,
 }
 
@@ -78,6 +97,7 @@ impl Error {
             kind,
             url: Box::new(without_credentials(url)),
             range: None,
+            proxy: None,
             source: None,
         }
     }
@@ -89,6 +109,16 @@ impl Error {
 
     pub(crate) fn of_range(mut self, range: Option<Range<u64>>) -> Self {
         self.range = range;
+        self
+    }
+
+    /// It happened at this proxy, or on the way through it.
+    pub(crate) fn through(mut self, proxy: &Proxy) -> Self {
+        self.proxy = Some(Box::new(Via {
+            address: proxy.address(),
+            source: proxy.source,
+            login: proxy.login.is_some(),
+        }));
         self
     }
 
@@ -110,6 +140,19 @@ impl Error {
         self.range.as_ref()
     }
 
+    /// The proxy that it happened at, or on the way through.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Via> {
+        self.proxy.as_deref()
+    }
+
+    /// Whether it happened before there was a connection, or without a look at any range: which bytes were asked for then
+    /// says nothing.
+    #[must_use]
+    pub fn is_about_bytes(&self) -> bool {
+        matches!(self.kind, Kind::Stall | Kind::Closed | Kind::Protocol)
+    }
+
     /// Whether the same request may work later: the one table of what is retried.
     #[must_use]
     pub fn is_transient(&self) -> bool {
@@ -123,6 +166,7 @@ impl Error {
             // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
+            | Kind::NoAddress(..)
             | Kind::ProxyAuth(_)
             | Kind::Tls(_)
             | Kind::Redirect(_)
@@ -133,22 +177,73 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxy_itself = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
             Kind::NoSuchHost(host) => write!(f, "no such host: {host}"),
+            Kind::NoAddress(host, family) => no_address(f, host, *family),
             Kind::Resolve(host) => write!(f, "the name {host} cannot be resolved now"),
-            Kind::Connect(peer) => write!(f, "cannot connect to {peer}"),
-            Kind::ConnectTimeout(peer) => write!(f, "no connection to {peer} in time"),
-            Kind::ProxyRefused(Some(status)) => write!(f, "the proxy refused with {status}"),
-            Kind::ProxyRefused(None) => f.write_str("the proxy refused"),
-            Kind::ProxyAuth(Some(realm)) => write!(f, "the proxy wants credentials for {realm:?}"),
-            Kind::ProxyAuth(None) => f.write_str("the proxy wants credentials"),
+            Kind::Connect(peer) => match proxy_itself(peer) {
+                Some(proxy) => return write!(f, "cannot connect to {proxy}"),
+                None => write!(f, "cannot connect to {peer}"),
+            },
+            Kind::ConnectTimeout(peer) => match proxy_itself(peer) {
+                Some(proxy) => return write!(f, "no connection to {proxy} in time"),
+                None => write!(f, "no connection to {peer} in time"),
+            },
+            Kind::ProxyRefused(status) => return self.refused(f, *status),
+            Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
             Kind::Tls(problem) => write!(f, "{problem}"),
             Kind::Stall => f.write_str("the connection stood still for too long"),
             Kind::Closed => f.write_str("the connection was closed too early"),
             Kind::Protocol => f.write_str("the answer is not proper HTTP"),
             Kind::Redirect(error) => write!(f, "{error}"),
             Kind::Request => f.write_str("the request cannot be sent"),
+        }?;
+        match &self.proxy {
+            Some(proxy) => write!(f, " ({proxy})"),
+            None => Ok(()),
         }
+    }
+}
+
+impl Error {
+    fn refused(&self, f: &mut fmt::Formatter<'_>, status: Option<StatusCode>) -> fmt::Result {
+        self.the_proxy(f)?;
+        match status {
+            Some(status) => write!(f, " refused with {status}"),
+            None => f.write_str(" refused"),
+        }
+    }
+
+    fn unwelcome(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {
+        self.the_proxy(f)?;
+        f.write_str(match &self.proxy {
+            Some(proxy) if proxy.login => " refused the credentials given",
+            _ => " wants credentials",
+        })?;
+        realm.map_or(Ok(()), |realm| write!(f, " for {realm:?}"))
+    }
+
+    fn the_proxy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.proxy {
+            Some(proxy) => write!(f, "{proxy}"),
+            None => f.write_str("the proxy"),
+        }
+    }
+}
+
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the proxy {} from {}", self.address, self.source)
+    }
+}
+
+/// An address of the other family is told apart from a name that has none of this one.
+fn no_address(f: &mut fmt::Formatter<'_>, host: &str, family: Family) -> fmt::Result {
+    if host.parse::<std::net::IpAddr>().is_ok() {
+        write!(f, "{host} is no {family} address")
+    } else {
+        write!(f, "{host} has no {family} address")
     }
 }
 
@@ -168,6 +263,7 @@ impl fmt::Display for TlsProblem {
             Self::UnknownIssuer => "the certificate is not signed by anyone trusted",
             Self::Revoked => "the certificate was revoked",
             Self::Roots => "the trusted certificates cannot be loaded",
+            Self::NotTls => "the peer does not speak TLS",
             Self::Other => "TLS failed",
         })
     }

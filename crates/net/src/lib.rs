@@ -18,13 +18,15 @@ mod limit;
 mod pool;
 mod proxy;
 mod secret;
+mod shown;
 mod tls;
 
 pub use answer::{Answer, Timings};
 pub use auth::{Credentials, Login, Netrc, NetrcError};
 pub use client::{Client, ClientConfig, Fetch};
 pub use connector::{Connector, ConnectorConfig, Family, Reached, Stream, Target};
-pub use error::{ConfigError, Error, Kind, TlsProblem};
-pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme};
+pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
+pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use secret::{Secret, without_credentials};
+pub use shown::{shown, shown_text};
 pub use tls::{Identity, TlsOptions};

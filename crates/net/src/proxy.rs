@@ -32,6 +32,38 @@ pub struct Proxy {
     pub port: u16,
     /// What it may ask for.
     pub login: Option<Login>,
+    /// Who named it, for messages.
+    pub source: ProxySource,
+}
+
+/// Who named a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProxySource {
+    /// The user, by a flag.
+    #[default]
+    Given,
+    /// This variable of the environment.
+    Variable(&'static str),
+}
+
+impl std::fmt::Display for ProxySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Given => "--proxy",
+            Self::Variable(name) => name,
+        })
+    }
+}
+
+impl Proxy {
+    /// `host:port`, as a message names it.
+    pub(crate) fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
 }
 
 /// What was given is no proxy.
@@ -80,6 +112,7 @@ impl std::str::FromStr for Proxy {
             host,
             port: url.port().unwrap_or(port),
             login,
+            source: ProxySource::Given,
         })
     }
 }
@@ -174,7 +207,13 @@ impl ProxyRules {
             found.filter(|(_, text)| !text.trim().is_empty())
         };
         let proxy = |names: &[&'static str]| match first(names) {
-            Some((name, text)) => text.trim().parse().map(Some).map_err(|error| (name, error)),
+            Some((name, text)) => {
+                let proxy: Proxy = text.trim().parse().map_err(|error| (name, error))?;
+                Ok(Some(Proxy {
+                    source: ProxySource::Variable(name),
+                    ..proxy
+                }))
+            }
             None => Ok(None),
         };
         let no_proxy = first(&["no_proxy", "NO_PROXY"]).map(|(_, text)| NoProxy::parse(&text));

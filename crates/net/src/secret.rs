@@ -28,7 +28,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A URL as it may be shown and written down: without user name and password.
+/// A URL without user name and password, as it goes over the wire. To show one, see [`shown`](crate::shown()).
 #[must_use]
 pub fn without_credentials(url: &Url) -> Url {
     let mut url = url.clone();

@@ -12,8 +12,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
+    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, InvalidMessage,
+    RootCertStore, SignatureScheme,
 };
 use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
@@ -99,7 +99,11 @@ impl Tls {
             .await
         {
             Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(error) => Err(Error::new(kind(&error), url).because(error)),
+            Err(error) => Err(match kind(&error) {
+                // All that rustls adds is how that looks from within.
+                kind @ Kind::Tls(TlsProblem::NotTls) => Error::new(kind, url),
+                kind => Error::new(kind, url).because(error),
+            }),
         }
     }
 
@@ -183,6 +187,9 @@ fn kind(error: &io::Error) -> Kind {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match inner {
         Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            TlsProblem::NotTls
+        }
         Some(_) => TlsProblem::Other,
         // No word from rustls: the connection broke, which is the link's fault and may heal.
         None => return Kind::Closed,

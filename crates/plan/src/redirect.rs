@@ -40,7 +40,13 @@ pub enum RedirectError {
     /// More in a row than allowed.
     #[error("more than {0} redirects in a row")]
     TooMany(usize),
-    /// The Location is missing, too long or no URL.
+    /// There is no Location.
+    #[error("a redirect that does not say where to")]
+    Missing,
+    /// The Location is longer than any URL in use.
+    #[error("a redirect to a URL of {0} bytes, more than the {LONGEST} that are followed")]
+    TooLong(usize),
+    /// The Location is no URL.
     #[error("a redirect to something that is no URL")]
     Unreadable,
     /// Not http or https.
@@ -64,10 +70,11 @@ pub fn follow(
     if hops >= options.max {
         return Err(RedirectError::TooMany(options.max));
     }
-    let text = location
-        .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
-        .filter(|text| text.len() <= LONGEST)
-        .ok_or(RedirectError::Unreadable)?;
+    let location = location.ok_or(RedirectError::Missing)?;
+    if location.len() > LONGEST {
+        return Err(RedirectError::TooLong(location.len()));
+    }
+    let text = std::str::from_utf8(location.as_bytes()).map_err(|_| RedirectError::Unreadable)?;
     let mut url = from.join(text).map_err(|_| RedirectError::Unreadable)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(RedirectError::Scheme(
@@ -154,9 +161,11 @@ mod tests {
             follow(&from, Some(&to), 2, options),
             Err(RedirectError::TooMany(2))
         );
+        assert_eq!(follow(&from, None, 0, options), Err(RedirectError::Missing));
+        let long = HeaderValue::from_str(&"x".repeat(LONGEST + 1)).unwrap();
         assert_eq!(
-            follow(&from, None, 0, options),
-            Err(RedirectError::Unreadable)
+            follow(&from, Some(&long), 0, options),
+            Err(RedirectError::TooLong(LONGEST + 1))
         );
         assert_eq!(
             hop("http://a.test/", "file:///etc/passwd"),

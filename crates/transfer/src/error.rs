@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use haul_net::shown;
 use haul_plan::Algorithm;
 use url::Url;
 
@@ -28,7 +29,7 @@ pub enum Class {
 #[non_exhaustive]
 pub enum GetError {
     /// The transport failed for good, or more often than the budget allows.
-    #[error("cannot fetch {url}{}", Bytes(.range.as_ref()))]
+    #[error("cannot fetch {}{}", shown(.url), Bytes(.range.as_ref().filter(|_| .source.is_about_bytes())))]
     Transport {
         /// What was being fetched.
         url: Box<Url>,
@@ -38,25 +39,29 @@ pub enum GetError {
         source: Box<haul_net::Error>,
     },
     /// The origin answered with a status that ends the job.
-    #[error("{url} answered {status}")]
+    #[error("{} answered {status}", shown(.url))]
     Status {
         /// What was being fetched.
         url: Box<Url>,
         /// The answer.
         status: http::StatusCode,
+        /// Whether credentials had been sent.
+        authorized: bool,
     },
     /// Credentials are missing or wrong.
-    #[error("{} answered {status}{}", .url, Realm(.realm.as_deref()))]
+    #[error("{} {} {status}{}", shown(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, Realm(.realm.as_deref()))]
     Unauthorized {
         /// What was being fetched.
         url: Box<Url>,
-        /// 401 for the origin, 407 for a proxy.
+        /// 401; 407 where no proxy is known of.
         status: http::StatusCode,
+        /// Whether credentials had been sent.
+        authorized: bool,
         /// Whom the peer says the credentials are for.
         realm: Option<String>,
     },
     /// Answers that cannot be trusted, on every road that was tried.
-    #[error("{url} gives answers that cannot be used: {why}")]
+    #[error("{} gives answers that cannot be used: {why}", shown(.url))]
     Refused {
         /// What was being fetched.
         url: Box<Url>,
@@ -64,13 +69,13 @@ pub enum GetError {
         why: String,
     },
     /// The resource changed at the origin while it was fetched, more than once.
-    #[error("{url} keeps changing while it is downloaded")]
+    #[error("{} keeps changing while it is downloaded", shown(.url))]
     Changed {
         /// What was being fetched.
         url: Box<Url>,
     },
     /// The stream broke where it cannot be continued.
-    #[error("{url} broke off after {at} bytes and cannot be continued")]
+    #[error("{} broke off after {at} bytes and cannot be continued", shown(.url))]
     BrokenStream {
         /// What was being fetched.
         url: Box<Url>,
@@ -78,7 +83,7 @@ pub enum GetError {
         at: u64,
     },
     /// A digest is not the one expected.
-    #[error("{algorithm} of {url} is {found}, not {expected} as {origin}")]
+    #[error("{algorithm} of {} is {found}, not {expected} as {origin}", shown(.url))]
     Checksum {
         /// What was fetched.
         url: Box<Url>,
@@ -111,6 +116,14 @@ pub enum GetError {
         /// The name that both want.
         path: PathBuf,
     },
+    /// Another job of the same engine has the name.
+    #[error("{} comes to the name {}, which another URL of this command has", shown(.url), .path.display())]
+    Twice {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// The name that both come to.
+        path: PathBuf,
+    },
     /// There is not enough room for the file.
     #[error("{} needs {needed} bytes and its disk has {free}", .path.display())]
     NoSpace {
@@ -124,15 +137,23 @@ pub enum GetError {
     /// This machine's disk said no.
     #[error("cannot {action} {}", .path.display())]
     Local {
-        /// What was being done: "write", "create", "rename" ...
+        /// What was being done: "write to", "create", "rename to" ...
         action: &'static str,
         /// To which file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+    /// Standard output, a FIFO or a device took no more.
+    #[error("cannot write to {}", .path.display())]
+    Stream {
+        /// Its name.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A Content-Encoding that `--decode` cannot undo, or a body that is not what it says.
-    #[error("cannot decode {url}")]
+    #[error("cannot decode {}", shown(.url))]
     Decode {
         /// What was fetched.
         url: Box<Url>,
@@ -158,6 +179,8 @@ impl GetError {
             Self::Exists { .. }
             | Self::IsDirectory { .. }
             | Self::Locked { .. }
+            | Self::Twice { .. }
+            | Self::Stream { .. }
             | Self::NoSpace { .. }
             | Self::Local { .. } => Class::LocalIo,
             Self::Interrupted { .. } => Class::Interrupted,
@@ -172,11 +195,21 @@ impl GetError {
             Self::Unauthorized { status, .. } if status.as_u16() == 407 => Some(
                 "give the proxy's credentials in --proxy http://user:password@host:port".into(),
             ),
+            Self::Unauthorized {
+                authorized: true, ..
+            } => Some("check the user name and password, or the token".into()),
             Self::Unauthorized { .. } => {
-                Some("give credentials with -u, --bearer or --netrc".into())
+                Some("give credentials with -u USER, --bearer or --netrc".into())
             }
-            Self::Status { status, .. } if status.as_u16() == 403 => Some(
-                "the origin refuses this user; credentials go with -u, --bearer or --netrc".into(),
+            Self::Status {
+                status, authorized, ..
+            } if status.as_u16() == 403 => Some(
+                if *authorized {
+                    "these credentials do not open it; others go with -u USER, --bearer or --netrc"
+                } else {
+                    "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
+                }
+                .into(),
             ),
             Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
                 Some("check the URL".into())
@@ -199,12 +232,23 @@ impl GetError {
                 Some(format!("-d {} puts the file into it", path.display()))
             }
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
+            Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
+            Self::Stream { source, .. } => Some(stream_hint(source).into()),
             Self::NoSpace { .. } => Some("make room and run the same command again".into()),
             Self::Local { source, .. } => local_hint(source),
             Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
             Self::Interrupted { resumable: true } => Some("the same command goes on".into()),
             Self::Interrupted { resumable: false } => None,
         }
+    }
+}
+
+/// What may be done about an output that takes no more.
+fn stream_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => "whoever read it is gone",
+        io::ErrorKind::StorageFull => "where it leads to there is no room",
+        _ => "-o FILE writes to a file",
     }
 }
 
@@ -216,6 +260,9 @@ fn local_hint(source: &io::Error) -> Option<String> {
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "choose a place you may write to with -o or -d"
+        }
+        io::ErrorKind::IsADirectory => {
+            "this name is for haul's own file: move the directory away, or choose another name with -o"
         }
         io::ErrorKind::NotFound => "create the directory first",
         io::ErrorKind::FileTooLarge => {

@@ -22,7 +22,7 @@ pub enum Event {
     Started {
         /// Which job.
         job: u64,
-        /// What is fetched; carries no credentials.
+        /// What is fetched; carries no login, but may hold other secrets: see [`haul_net::shown`].
         url: Url,
     },
     /// The first answer came: where the bytes go and how many there are.

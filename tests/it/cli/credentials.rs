@@ -136,8 +136,9 @@ async fn secrets_are_seen_nowhere() {
         .start()
         .await;
     let haul = Haul::new().with("RUST_LOG", "trace");
-    for path in ["/locked", "/f.bin"] {
+    for path in ["/locked", "/f.bin", "/missing"] {
         let url = origin.url(path).replace("http://", "http://me:s3cret@");
+        let url = format!("{url}?token=s3cret&a=1&X-Amz-Signature=s3cret#key=s3cret");
         for flags in [
             &["-u", "me:s3cret"][..],
             &["-H", "X-Key: s3cret"],
@@ -146,7 +147,17 @@ async fn secrets_are_seen_nowhere() {
             &["--proxy", "ftp://me:s3cret@p.test"],
             &["--bearer", "s3cret s3cret"],
         ] {
-            for more in [&["-v"][..], &["--json"], &["--progress", "json"]] {
+            for more in [
+                &["-v"][..],
+                &["--json"],
+                &["--progress", "json"],
+                &[
+                    "-v",
+                    "--progress",
+                    "plain",
+                    "http://127.0.0.1:1/f?sig=s3cret",
+                ],
+            ] {
                 let ran = haul
                     .get(&url, &[flags, more, &["--overwrite"]].concat())
                     .await;

@@ -32,10 +32,26 @@ async fn exit_2_for_what_cannot_be_meant() {
         &["get", "http://h.test/f", "-o", "-", "--json"],
         &["get", "http://h.test/f", "--overwrite", "--update"],
         &["got", "http://h.test/f"],
+        &["get", "http://me:SECRET/pw@h.test/f"],
+        &["get", "http//me:SECRET@h.test/f"],
+        &["get", "me:SECRET@h.test"],
+        &["get", "ftp://me:SECRET@h.test/?sig=SECRET"],
+        &["get", "-x", "http://me:SECRET@h.test/f?token=SECRET"],
+        &["get", "http://h.test/f", "-x", "0"],
+        &["get", "http://h.test/f", "--retries", "-1"],
+        &[
+            "get",
+            "http://h.test/f",
+            "http://h.test/f?",
+            "http://h.test/f",
+        ],
+        &["get", "http://h.test/f", "--cert", "cert.pem"],
+        &["get", "http://h.test/f", "--key", "key.pem"],
     ] {
         let ran = haul.run(args).await;
         ran.assert_code(2);
         assert_two_lines(&ran);
+        assert!(!ran.stderr.contains("SECRET"), "{ran:#?}");
         told.push(format!("$ haul {}\n{}", args.join(" "), ran.stderr));
     }
     insta::assert_snapshot!(told.join("\n"));

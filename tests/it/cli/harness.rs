@@ -108,6 +108,60 @@ impl Haul {
         command
     }
 
+    /// Runs a line of the shell's to its end, in the same place.
+    #[cfg(unix)]
+    pub(crate) async fn shell(&self, line: &str) -> Ran {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Ran::of(within(LIMIT, command.output()).await.unwrap())
+    }
+
+    /// Runs it to its end with its standard streams as a shell's redirection says.
+    #[cfg(unix)]
+    pub(crate) async fn redirected(&self, redirection: &str, args: &[&str]) -> Ran {
+        Ran::of(self.redirected_output(redirection, args).await)
+    }
+
+    /// The same for what may write a file's bytes, with the code that it must end with.
+    #[cfg(unix)]
+    #[track_caller]
+    pub(crate) fn redirected_bytes(
+        &self,
+        redirection: &str,
+        args: &[&str],
+        code: i32,
+    ) -> impl Future<Output = ()> {
+        let place = std::panic::Location::caller();
+        async move {
+            let mut output = self.redirected_output(redirection, args).await;
+            output.stdout.clear();
+            let ran = Ran::of(output);
+            assert_eq!(
+                ran.code, code,
+                "{redirection} {args:?} at {place}: {ran:#?}"
+            );
+        }
+    }
+
+    #[cfg(unix)]
+    async fn redirected_output(&self, redirection: &str, args: &[&str]) -> Output {
+        let line = format!("exec \"$0\" \"$@\" {redirection}");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+            .args(args)
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        within(LIMIT, command.output()).await.unwrap()
+    }
+
     /// Runs it to its end.
     pub(crate) async fn run(&self, args: &[&str]) -> Ran {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();
@@ -121,9 +175,21 @@ impl Haul {
 
     /// Starts it; its standard error can be read line by line.
     pub(crate) fn start(&self, args: &[&str]) -> Running {
-        let mut child = self.command(args).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-        Running { child, stderr }
+        Running::of(self.command(args).spawn().unwrap())
+    }
+
+    /// Starts a line of the shell's in the same way.
+    #[cfg(unix)]
+    pub(crate) fn start_shell(&self, line: &str) -> Running {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", line])
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        Running::of(command.spawn().unwrap())
     }
 }
 
@@ -168,6 +234,11 @@ impl Ran {
 }
 
 impl Running {
+    fn of(mut child: Child) -> Self {
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, stderr }
+    }
+
     /// Reads until a line of standard error has these words.
     pub(crate) async fn until(&mut self, words: &str) -> String {
         let read = async {
@@ -182,9 +253,14 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let id = self.child.id().expect("it still runs");
+        assert!(self.try_signal(signal), "it still runs");
+    }
+
+    /// Sends a signal to what was not waited for yet: it may have ended.
+    pub(crate) fn try_signal(&self, signal: rustix::process::Signal) -> bool {
+        let id = self.child.id().expect("it was not waited for");
         let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-        rustix::process::kill_process(id, signal).unwrap();
+        rustix::process::kill_process(id, signal).is_ok()
     }
 
     /// Waits for its end; what it said since is in `stderr`.

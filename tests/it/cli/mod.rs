@@ -12,6 +12,8 @@ mod files;
 pub(crate) mod harness;
 mod help;
 mod kill;
+mod messages;
 mod network;
 mod output;
+mod results;
 mod signals;

@@ -146,6 +146,9 @@ async fn whom_tls_trusts_and_what_it_shows() {
     .await
     .assert_code(0);
     haul.assert_file("h", &content());
+    let both = haul.write("both.pem", format!("{}{}", client.key, client.certificate));
+    let flags = ["--cacert", &ca, "-o", "i", "--cert", &both, "--key", &both];
+    haul.get(&closed.url("/f.bin"), &flags).await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

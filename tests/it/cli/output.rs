@@ -2,9 +2,8 @@
 
 use haul_lab::{Content, Origin, Resource, When, breakage, within};
 use serde_json::Value;
-use tokio::io::AsyncReadExt as _;
 
-use crate::cli::harness::{Haul, LIMIT, Ran, content, serve};
+use crate::cli::harness::{Haul, LIMIT, content, serve};
 
 /// An origin that takes some two seconds over its file.
 async fn slow() -> Origin {
@@ -186,41 +185,6 @@ async fn colours_are_for_terminals_and_say_nothing_of_their_own() {
 }
 
 #[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
-    let origin = serve(Resource::new(content())).await;
-    let haul = Haul::new();
-    for flags in [&["--json"][..], &["-o", "-"]] {
-        let full = std::fs::File::options()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let mut command = haul.command(&[&["get", &origin.url("/f.bin")], flags].concat());
-        let child = command.stdout(full).spawn().unwrap();
-        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(4).assert_says("No space left");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_leaves_ends_it_quietly() {
-    let origin = serve(Resource::new(Content::random(1, 64 << 20))).await;
-    let haul = Haul::new();
-    let mut child = haul
-        .command(&["get", &origin.url("/f.bin"), "-o", "-"])
-        .spawn()
-        .unwrap();
-    let mut stdout = child.stdout.take().unwrap();
-    let mut first = [0; 10];
-    within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
-    drop(stdout);
-    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(141);
-    assert_eq!(ran.stderr, "");
-    assert_eq!(first.as_slice(), Content::random(1, 64 << 20).slice(0..10));
-}
-
-#[cfg(target_os = "linux")]
 async fn on_a_terminal(haul: &Haul, line: &str) -> String {
     let output = within(LIMIT, haul.on_terminal(line).output())
         .await
@@ -246,6 +210,9 @@ async fn a_terminal_has_bars_as_wide_as_it_is_unless_it_is_dumb() {
         .filter(|line| line.contains('%'))
         .collect();
     assert!(!frames.is_empty() && !narrow.contains("━"), "{narrow:?}");
+    let summary = narrow.lines().next_back().unwrap_or_default();
+    let summary = summary.rsplit("\x1b[2K").next().unwrap_or_default().trim();
+    assert_eq!(summary, "f.bin  2.0 MiB", "{narrow:?}");
     let dumb = on_a_terminal(&haul, &format!("TERM=dumb {get}")).await;
     assert!(
         !dumb.contains("━") && dumb.contains("f.bin  2.0 MiB in"),

@@ -7,7 +7,7 @@ use crate::cli::harness::{Haul, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_signal_keeps_what_came_and_the_same_command_goes_on() {
-    for signal in [Signal::INT, Signal::TERM] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let big = Content::random(4, 4 << 20);
         let origin =
             serve(Resource::new(big.clone()).rule(When::first(12), breakage::drip(512 << 10)))
@@ -47,7 +47,11 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
     let mut running = dirs.start(&args);
     running.until("\"named\"").await;
     running.signal(Signal::INT);
-    running.end().await.assert_code(130);
+    running
+        .end()
+        .await
+        .assert_code(130)
+        .assert_says("\"class\":\"interrupted\",\"event\":\"failed\"");
     assert!(
         origin.asked().len() < 40,
         "{} requests",
@@ -70,4 +74,44 @@ async fn the_second_signal_does_not_wait() {
     running.signal(Signal::INT);
     running.end().await.assert_code(130);
     drop(stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_told_twice_is_one() {
+    let big = Content::random(4, 4 << 20);
+    let origin =
+        serve(Resource::new(big.clone()).rule(When::always(), breakage::drip(512 << 10))).await;
+    let haul = Haul::new();
+    let url = origin.url("/f.bin");
+    let mut running = haul.start(&["get", &url, "-x", "2", "--segment-size", "256k", "-v"]);
+    running.until("segment ").await;
+    running.signal(Signal::HUP);
+    running.until("haul: stopping").await;
+    // It may have ended already.
+    running.try_signal(Signal::HUP);
+    running
+        .end()
+        .await
+        .assert_code(130)
+        .assert_says("hint: the same command goes on");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_that_is_ignored_stays_so() {
+    let big = Content::random(4, 2 << 20);
+    let origin =
+        serve(Resource::new(big.clone()).rule(When::always(), breakage::drip(1 << 20))).await;
+    let haul = Haul::new();
+    // As nohup(1) does it.
+    let line = format!(
+        "trap '' HUP; exec {} get {} -x 1 --segment-size 256k -v",
+        env!("CARGO_BIN_EXE_haul"),
+        origin.url("/f.bin")
+    );
+    let mut running = haul.start_shell(&line);
+    running.until("segment ").await;
+    running.signal(Signal::HUP);
+    running.end().await.assert_code(0);
+    haul.assert_file("f.bin", &big);
 }

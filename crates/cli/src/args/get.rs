@@ -83,6 +83,16 @@ pub(crate) struct OutputArgs {
     pub(crate) checksum: Vec<Checksum>,
 }
 
+impl OutputArgs {
+    /// Whether the file goes to standard output.
+    pub(crate) fn is_stdout(&self) -> bool {
+        // `./-` is a file of that name.
+        self.file
+            .as_ref()
+            .is_some_and(|file| file.as_os_str() == "-")
+    }
+}
+
 /// How fast, and in what pieces.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Speed")]
@@ -91,16 +101,27 @@ pub(crate) struct SpeedArgs {
     ///
     /// By itself haul adds connections while the total rate rises, and takes some back when the origin refuses them. A
     /// given number is opened at once and lowered by refusals only.
-    #[arg(short = 'x', long, value_name = "N", value_parser = connections)]
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "N",
+        value_parser = connections,
+        allow_negative_numbers = true
+    )]
     pub(crate) max_connections: Option<u16>,
     /// No segment smaller than this.
-    #[arg(long, value_name = "SIZE", default_value = "1M")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "1M",
+        allow_negative_numbers = true
+    )]
     pub(crate) min_segment_size: Size,
     /// All segments of this size, instead of sizes found by itself.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) segment_size: Option<Size>,
     /// No faster than this many bytes a second, all connections together.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate: Option<Size>,
 }
 

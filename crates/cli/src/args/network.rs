@@ -31,7 +31,7 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
     /// Follow no more redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count, allow_negative_numbers = true)]
     pub(crate) max_redirs: u32,
     /// Follow redirects from https to http.
     #[arg(long)]
@@ -59,10 +59,10 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
     /// Show this certificate (PEM, with its chain).
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
     /// The private key of --cert (PEM, without a passphrase).
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
     #[arg(long, value_name = "HOST:PORT:ADDRESS")]
@@ -74,15 +74,25 @@ pub(crate) struct ConnectionArgs {
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
     /// Give up on a connection that is not made by then.
-    #[arg(long, value_name = "TIME", default_value = "15s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "15s"
+    )]
     pub(crate) connect_timeout: Duration,
     /// Give up on a connection that brings nothing for so long.
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value = "30s"
+    )]
     pub(crate) stall_timeout: Duration,
     /// Try again at most N times without progress in between.
     ///
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
     /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count, allow_negative_numbers = true)]
     pub(crate) retries: u32,
 }

@@ -1,19 +1,19 @@
 //! `haul completions`: a script for a shell, on standard output.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
 use crate::args::Args;
 use crate::exit::Exit;
+use crate::output;
 
 /// Prints the script.
 pub(crate) fn run(shell: clap_complete::Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "haul", &mut script);
-    match std::io::stdout().write_all(&script) {
+    match output::text(&script) {
         Ok(()) => Exit::Done.into(),
-        Err(_) => Exit::ReaderGone.into(),
+        Err(error) => output::undelivered(&error).into(),
     }
 }

@@ -3,7 +3,6 @@
 //! Twice the same download, over one connection and with haul's own defaults; both are compared with what the origin
 //! serves by SHA-256. Only loopback is touched, no proxy variable is looked at, and nothing is left.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,6 +16,7 @@ use super::run::{Work, runtime, transfer};
 use crate::args::{DemoArgs, ProgressKind};
 use crate::exit::Exit;
 use crate::message;
+use crate::output;
 use crate::progress::{Wish, bytes_text, on_terminal, rate_text, renderer};
 
 /// Any number: the content must be the same on both sides, and not compressible.
@@ -180,8 +180,5 @@ fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
 
 /// A line of the result, on standard output.
 fn say(line: &str) -> Result<(), Exit> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}")
-        .and_then(|()| out.flush())
-        .map_err(|_| Exit::ReaderGone)
+    output::lines([line]).map_err(|error| output::undelivered(&error))
 }

@@ -4,3 +4,4 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod get;
 mod run;
+mod teller;

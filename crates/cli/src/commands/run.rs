@@ -17,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::Renderer;
-use crate::signals::{Signals, abort};
+use crate::signals::{Asked, Signals, abort};
 
 /// Events that may wait for the renderer: some for each job, so that printing a line holds none up.
 const EVENTS: usize = 1024;
@@ -69,7 +69,7 @@ type Ended = Box<(Job, Result<Outcome, GetError>)>;
 /// What happened.
 enum Happening {
     /// A signal.
-    Signal,
+    Signal(Asked),
     /// The engine tells something; `None`: it will not any more.
     Told(Option<Event>),
     /// A job ended, or panicked.
@@ -109,7 +109,7 @@ pub(super) async fn transfer(
         // Events before ends: a job's last event is shown before its end is told.
         let happening = tokio::select! {
             biased;
-            () = signals.next() => Happening::Signal,
+            asked = signals.next() => Happening::Signal(asked),
             event = events.recv() => Happening::Told(event),
             Some(end) = floor.running.join_next() => Happening::Ended(end),
             _ = frames.tick(), if animated => Happening::Tick,
@@ -158,11 +158,12 @@ impl<F: FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>)> Floor<'_, F>
             }
             // Jobs are never aborted here, so it panicked: the bug is passed on.
             Happening::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            Happening::Signal if self.stop.is_cancelled() => {
+            Happening::Signal(Asked::HangUp) if self.stop.is_cancelled() => {}
+            Happening::Signal(_) if self.stop.is_cancelled() => {
                 self.screen.close();
                 abort();
             }
-            Happening::Signal => {
+            Happening::Signal(_) => {
                 self.stop.cancel();
                 self.engine = None;
                 self.screen.say("haul: stopping; once more to stop at once");

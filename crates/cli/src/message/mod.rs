@@ -3,18 +3,21 @@
 //! One line `haul: error: ...`, causes joined by colons, then perhaps `hint: ...`. Colour is for the words "error",
 //! "warning" and "hint" only and never carries meaning alone; `NO_COLOR` and pipes turn it off. A standard error that is
 //! closed leaves nobody to tell, so failing to write there is no failure. What is wrong with a command line is in
-//! [`mod@usage`].
+//! [`mod@usage`], in which
+//! form what comes before any job is told in [`form`].
 
+mod form;
 mod usage;
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use haul_net::{Kind, TlsProblem};
+use haul_net::{Family, Kind, ProxySource, TlsProblem, Via};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
+pub(crate) use form::Form;
 pub(crate) use usage::usage;
 
 /// An error and all its causes in one line. A cause that the line says already is left out.
@@ -55,11 +58,6 @@ pub(crate) fn warning_text(text: &str) -> String {
     format!("haul: \x1b[1;33mwarning\x1b[0m: {text}")
 }
 
-/// Prints a warning.
-pub(crate) fn warning(text: &str) {
-    note(&warning_text(text));
-}
-
 /// Prints a line, without its colours where they are not wanted.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
@@ -68,7 +66,7 @@ pub(crate) fn note(text: &str) {
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
 pub(crate) fn hint(error: &GetError) -> Option<String> {
     let hint = match error {
-        GetError::Transport { source, .. } => transport_hint(source.kind()),
+        GetError::Transport { source, .. } => transport_hint(source),
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin is in trouble: try again later, or --retries N for longer")
         }
@@ -77,8 +75,13 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
     hint.map(str::to_owned).or_else(|| error.hint())
 }
 
-fn transport_hint(kind: &Kind) -> Option<&'static str> {
-    Some(match kind {
+fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
+    if let Some(proxy) = error.proxy()
+        && let Some(hint) = proxy_hint(proxy, error.kind())
+    {
+        return Some(hint);
+    }
+    Some(match error.kind() {
         Kind::NoSuchHost(_) => {
             "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
         }
@@ -86,10 +89,11 @@ fn transport_hint(kind: &Kind) -> Option<&'static str> {
         Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             "is the host up, the port right, and is a proxy needed (--proxy)?"
         }
-        Kind::ProxyAuth(_) => {
-            "give the proxy's credentials: --proxy http://user:password@host:port"
-        }
+        Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
+        Kind::NoAddress(..) => "leave out -6/--ipv6",
+        Kind::ProxyAuth(_) => PROXY_LOGIN,
         Kind::ProxyRefused(_) => "the proxy does not allow this target; --proxy '' goes around it",
+        Kind::Tls(TlsProblem::NotTls) => "try http:// in place of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
             "--cacert FILE trusts an authority of your own, --insecure anyone"
         }
@@ -101,7 +105,29 @@ fn transport_hint(kind: &Kind) -> Option<&'static str> {
         }
         Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
+        Kind::Redirect(_) => "the origin is at fault here; check the URL",
+        Kind::Protocol => "something else than HTTP answers there: check the port, or try https://",
         Kind::Stall | Kind::Closed => "the same command goes on where this one stopped",
+        _ => return None,
+    })
+}
+
+/// How a proxy gets its login, short of showing it to everyone who lists processes.
+const PROXY_LOGIN: &str = "give its login as http://user:password@host:port in --proxy or, seen by fewer, in http_proxy or https_proxy";
+
+/// What goes wrong at a proxy is mended at the proxy.
+fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
+            match proxy.source {
+                ProxySource::Given => "is that proxy up, and its port right?",
+                ProxySource::Variable(_) => {
+                    "is that proxy up? --proxy URL names another, --proxy '' goes without"
+                }
+            }
+        }
+        Kind::Tls(TlsProblem::NotTls) => "that proxy may want to be written with http://",
+        Kind::ProxyAuth(_) if proxy.login => "check the user name and password of the proxy",
         _ => return None,
     })
 }

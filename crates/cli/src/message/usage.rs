@@ -3,36 +3,49 @@
 //! The parser's own text takes ten lines and repeats the value it could not use, which may be a password. So only what
 //! kind of mistake it was is taken from it, and the words are ours.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::args::ValueError;
+use super::Form;
+use crate::args::{Args, ValueError};
 use crate::exit::Exit;
+use crate::output;
 
-/// Prints what is wrong, or the help or version that was asked for.
-pub(crate) fn usage(error: &Error) -> ExitCode {
+/// Prints what is wrong in the form asked for, or the help or version that was asked for.
+pub(crate) fn usage(error: &Error, form: Form) -> ExitCode {
     if !error.use_stderr() {
-        // A closed standard output leaves nobody to tell.
-        let _ = error.print();
-        return Exit::Done.into();
+        return help(error).into();
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
         return Exit::Usage.into();
     }
     let (text, hint) = explain(error);
-    super::error(&super::harmless(&text), Some(&super::harmless(&hint)));
-    Exit::Usage.into()
+    form.fail(Exit::Usage, &text, Some(&hint)).into()
+}
+
+/// Help and version are a result like any other.
+fn help(error: &Error) -> Exit {
+    let printed = output::stdout_is_open()
+        .and_then(|()| error.print())
+        .and_then(|()| std::io::stdout().flush());
+    match printed {
+        Ok(()) => Exit::Done,
+        Err(error) => output::undelivered(&error),
+    }
 }
 
 /// What is wrong, and what to do.
 fn explain(error: &Error) -> (String, String) {
     let argument = strings(error, ContextKind::InvalidArg);
-    let flag = argument.first().map(|text| name(text)).unwrap_or_default();
+    let flag = argument.first().map(|text| both(name(text)));
+    let flag = flag.unwrap_or_default();
     let text = match error.kind() {
-        ErrorKind::ValueValidation => return wrong_value(error, flag),
+        ErrorKind::ValueValidation => return wrong_value(error, &flag),
         ErrorKind::MissingRequiredArgument => {
             let plain = |text| name(text).trim_end_matches("...").trim_matches(['<', '>']);
             let missing: Vec<&str> = argument.iter().map(|text| plain(text)).collect();
@@ -40,14 +53,14 @@ fn explain(error: &Error) -> (String, String) {
         }
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg);
-            match prior.first() {
-                Some(prior) if name(prior) != flag => {
-                    format!("{flag} and {} exclude each other", name(prior))
-                }
+            match prior.first().map(|prior| both(name(prior))) {
+                Some(prior) if prior != flag => format!("{flag} and {prior} exclude each other"),
                 _ => format!("{flag} is given twice"),
             }
         }
-        ErrorKind::UnknownArgument => format!("there is no flag {flag}"),
+        ErrorKind::UnknownArgument => unknown(&flag),
+        ErrorKind::TooManyValues => format!("{flag} takes no value"),
+        ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         ErrorKind::InvalidSubcommand => {
             let command = strings(error, ContextKind::InvalidSubcommand);
             return unknown_command(error, command.first().copied().unwrap_or_default());
@@ -66,7 +79,8 @@ fn explain(error: &Error) -> (String, String) {
                 format!("one of {valid}"),
             );
         }
-        _ => first_line(error),
+        // The parser's own words could repeat a value.
+        kind => format!("{flag} cannot be understood here: {kind}"),
     };
     (text, suggestion(error))
 }
@@ -103,12 +117,32 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
         None => "haul --help lists the commands".to_owned(),
     };
     // What stands here may be a URL with a password.
-    let shown = if command.contains('@') {
-        "that"
-    } else {
-        command
-    };
+    let shown = haul_net::shown_text(command);
     (format!("{shown} is no command"), hint)
+}
+
+/// A flag that is none, or a word where none belongs. Whatever else clings to it may be its value.
+fn unknown(word: &str) -> String {
+    if !word.starts_with('-') {
+        return format!("{} is one word too many", haul_net::shown_text(word));
+    }
+    let end = word.find(|c: char| !c.is_alphanumeric() && c != '-');
+    format!("there is no flag {}", &word[..end.unwrap_or(word.len())])
+}
+
+/// A flag as people know it: `-x/--max-connections` where it has a short name.
+fn both(flag: &str) -> String {
+    let Some(long) = flag.strip_prefix("--") else {
+        return flag.to_owned();
+    };
+    let command = Args::command();
+    let mut known = command
+        .get_subcommands()
+        .flat_map(|sub| sub.get_arguments());
+    let short = known
+        .find(|known| known.get_long() == Some(long))
+        .and_then(|known| known.get_short());
+    short.map_or_else(|| flag.to_owned(), |short| format!("-{short}/{flag}"))
 }
 
 /// The parser's guess at what was meant, or where to look.
@@ -130,13 +164,6 @@ fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {
         Some(ContextValue::Strings(texts)) => texts.iter().map(String::as_str).collect(),
         _ => Vec::new(),
     }
-}
-
-/// For kinds that no command line of ours should come to.
-fn first_line(error: &Error) -> String {
-    let text = error.render().to_string();
-    let line = text.lines().next().unwrap_or_default();
-    line.trim_start_matches("error: ").to_owned()
 }
 
 #[cfg(test)]
@@ -164,7 +191,11 @@ mod tests {
             "get|http://h/f|-o",
             "get|http://h/f|-o|a|-d|b",
             "get|http://h/f|-o|a|-o|b",
-            "get|http://h/f|--cert|c",
+            "get|http://h/f|--retries|-1",
+            "get|http://h/f|-x|-1",
+            "get|http://h/f|--limit-rate|-1",
+            "get|http://h/f|--bogus=s",
+            "completions|bash|zsh",
             "get|http://h/f|--progress|loud",
             "get|http://h/f|--checksum|sha3",
             "get|http://h/f|--checksum|md5:abc",
@@ -192,6 +223,19 @@ mod tests {
             "get|http://h/f|--bearer|s3cret s3cret",
             "get|http://h/f|-u|:s3cret",
             "http://me:s3cret@h/f",
+            "http://h/f?token=s3cret",
+            "get|http://me:s3cret/pw@h/x",
+            "get|http//me:s3cret@h/x",
+            "get|me:s3cret@h",
+            "get|ftp://me:s3cret@h/",
+            "get|ftp://h/?access_token=s3cret",
+            "get|h.test/f?sig=s3cret",
+            "get|-x|http://me:s3cret@h/f",
+            "get|--resolve|http://h/f?key=s3cret",
+            "get|http://h/f|--json=s3cret",
+            "get|http://h/f|--bearer:s3cret",
+            "get|http://h/f|--progress|s3cret",
+            "completions|bash|http://me:s3cret@h/",
         ];
         for line in lines {
             let said = told(line);

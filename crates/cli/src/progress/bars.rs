@@ -4,14 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use console::Term;
-use haul_transfer::Event;
+use haul_transfer::{Event, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::Renderer;
 use super::board::Board;
 use super::frame::frame;
 use super::notes::Notes;
-use crate::message;
+use crate::{message, output};
 
 /// Bars for all running jobs.
 pub(super) struct Bars {
@@ -50,10 +50,7 @@ impl Bars {
                 self.drawn.reset();
             }
             let lines = frame(&self.board, (self.screen.height(), self.screen.width()));
-            self.drawn.set_message(lines.join(
-                "
-",
-            ));
+            self.drawn.set_message(lines.join("\n"));
         }
     }
 }
@@ -78,6 +75,18 @@ impl Renderer for Bars {
     fn say(&mut self, line: &str) {
         self.refresh();
         self.drawn.suspend(|| message::note(line));
+    }
+
+    fn digests(&mut self, _job: u64, _outcome: &Outcome, lines: &[String]) -> io::Result<()> {
+        self.refresh();
+        self.drawn
+            .suspend(|| lines.iter().try_for_each(|line| output::stderr_line(line)))
+    }
+
+    /// Nothing where a bar is drawn that no terminal shows.
+    fn width(&self) -> Option<usize> {
+        let (_, width) = self.screen.0.size_checked()?;
+        Some(usize::from(width).saturating_sub(1))
     }
 
     fn close(&mut self) {

@@ -1,33 +1,50 @@
 //! `--progress json`: one object a line on standard error, and nothing else there.
 
-use std::io::Write as _;
+use std::io;
 use std::time::Duration;
 
-use haul_transfer::{Event, GetError};
+use haul_net::shown;
+use haul_transfer::{Event, GetError, Outcome};
 use serde_json::{Value, json};
 
 use super::Renderer;
 use crate::exit::Exit;
-use crate::message;
+use crate::{message, output, report};
 
 /// The version of the objects' form.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// One object a line.
-pub(super) struct Json;
+#[derive(Debug, Default)]
+pub(super) struct Json {
+    /// Why an object could not be written, the first that could not.
+    lost: Option<io::Error>,
+}
+
+impl Json {
+    fn write(&mut self, object: &Value) {
+        if let Err(error) = output::stderr_line(object) {
+            self.lost.get_or_insert(error);
+        }
+    }
+}
 
 impl Renderer for Json {
     fn event(&mut self, now: Duration, event: &Event) {
         if let Some(object) = object(now, event) {
-            write(&object);
+            self.write(&object);
         }
     }
 
     /// Lines for people are not for this reader.
     fn say(&mut self, _line: &str) {}
 
+    fn warn(&mut self, text: &str) {
+        self.write(&json!({"schema": SCHEMA, "event": "warning", "job": null, "text": text}));
+    }
+
     fn failed(&mut self, job: u64, error: &GetError) {
-        write(&json!({
+        self.write(&json!({
             "schema": SCHEMA,
             "event": "failed",
             "job": job,
@@ -36,17 +53,28 @@ impl Renderer for Json {
             "hint": message::hint(error),
         }));
     }
-}
 
-fn write(object: &Value) {
-    // A standard error that is closed leaves nobody to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{object}");
+    fn stopped(&mut self, job: u64, error: &GetError) {
+        self.failed(job, error);
+    }
+
+    fn digests(&mut self, job: u64, outcome: &Outcome, _lines: &[String]) -> io::Result<()> {
+        let digests = report::digests(outcome);
+        self.write(
+            &json!({"schema": SCHEMA, "event": "checksums", "job": job, "checksums": digests}),
+        );
+        Ok(())
+    }
+
+    fn lost(&mut self) -> Option<io::Error> {
+        self.lost.take()
+    }
 }
 
 /// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
 pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
     let mut object = match event {
-        Event::Started { url, .. } => json!({"event": "started", "url": url.as_str()}),
+        Event::Started { url, .. } => json!({"event": "started", "url": shown(url)}),
         Event::Named {
             path,
             length,

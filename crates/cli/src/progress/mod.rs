@@ -15,15 +15,16 @@ mod plain;
 mod silent;
 mod text;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use haul_transfer::{Event, GetError};
+use haul_transfer::{Event, GetError, Outcome};
 
 use crate::args::ProgressKind;
-use crate::message;
+use crate::{message, output};
 use bars::Bars;
 use json::Json;
+pub(crate) use json::SCHEMA;
 use notes::Notes;
 use plain::Plain;
 use silent::Silent;
@@ -53,6 +54,32 @@ pub(crate) trait Renderer: Send {
         ));
     }
 
+    /// A warning that is of no job.
+    fn warn(&mut self, text: &str) {
+        self.say(&message::warning_text(text));
+    }
+
+    /// A signal ended a job. People are told once for all of them.
+    fn stopped(&mut self, _job: u64, _error: &GetError) {}
+
+    /// Digests that were asked for and have no place on standard output, where the file itself is.
+    ///
+    /// # Errors
+    /// What the system says, unless [`Renderer::lost`] will.
+    fn digests(&mut self, _job: u64, _outcome: &Outcome, lines: &[String]) -> io::Result<()> {
+        lines.iter().try_for_each(|line| output::stderr_line(line))
+    }
+
+    /// Why a result that goes to standard error could not be written, if one could not: told once.
+    fn lost(&mut self) -> Option<io::Error> {
+        None
+    }
+
+    /// Columns of the terminal that lines are fitted to.
+    fn width(&self) -> Option<usize> {
+        None
+    }
+
     /// Nothing more will happen: clears what would be in the way of the next line.
     fn close(&mut self) {}
 }
@@ -74,7 +101,7 @@ pub(crate) struct Wish {
 pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
     let notes = Notes::new(wish.quiet, wish.verbose, wish.jobs);
     match wish.kind {
-        ProgressKind::Json => Box::new(Json),
+        ProgressKind::Json => Box::new(Json::default()),
         ProgressKind::Bar => Box::new(Bars::new(notes, wish.jobs)),
         ProgressKind::Auto if on_terminal() && !wish.quiet => Box::new(Bars::new(notes, wish.jobs)),
         ProgressKind::Plain => Box::new(Plain::new(notes, wish.jobs)),
@@ -84,7 +111,7 @@ pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
 
 /// Whether standard error is a terminal that can draw bars.
 pub(crate) fn on_terminal() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Notes {
     fn learn(&mut self, event: &Event) {
         let Some(names) = &mut self.names else { return };
         match event {
-            Event::Started { job, url } => drop(names.insert(*job, url.to_string())),
+            Event::Started { job, url } => drop(names.insert(*job, haul_net::shown(url))),
             Event::Named {
                 job,
                 path: Some(path),

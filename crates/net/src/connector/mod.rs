@@ -41,6 +41,16 @@ pub enum Family {
     V6,
 }
 
+impl std::fmt::Display for Family {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Any => "IP",
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        })
+    }
+}
+
 /// The far end of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
@@ -145,7 +155,7 @@ impl Connector {
         proxy: Option<&Proxy>,
         url: &Url,
     ) -> Result<Reached, Error> {
-        self.in_time(target, url, async {
+        self.in_time(target, (proxy, url), async {
             let Some(proxy) = proxy else {
                 return self.tcp(target, url).await;
             };
@@ -154,7 +164,7 @@ impl Connector {
             reached.stream = match proxy.scheme {
                 ProxyScheme::Http | ProxyScheme::Https => {
                     let again = || async { Ok(self.to_proxy(proxy, url).await?.stream) };
-                    http_proxy::tunnel(reached.stream, target, proxy, (url, again)).await?
+                    http_proxy::tunnel(reached.stream, target, proxy, (url, again)).await
                 }
                 ProxyScheme::Socks5 => {
                     let (addresses, _) = self.resolve(target, url).await?;
@@ -162,16 +172,12 @@ impl Connector {
                         host: ip.to_string(),
                         port: target.port,
                     });
-                    socks5::tunnel(
-                        reached.stream,
-                        address.as_ref().unwrap_or(target),
-                        proxy,
-                        url,
-                    )
-                    .await?
+                    let address = address.as_ref().unwrap_or(target);
+                    socks5::tunnel(reached.stream, address, proxy, url).await
                 }
-                ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await?,
-            };
+                ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await,
+            }
+            .map_err(|error| error.through(proxy))?;
             reached.connect += begun.elapsed();
             Ok(reached)
         })
@@ -187,7 +193,8 @@ impl Connector {
             host: proxy.host.clone(),
             port: proxy.port,
         };
-        self.in_time(&target, url, self.to_proxy(proxy, url)).await
+        self.in_time(&target, (Some(proxy), url), self.to_proxy(proxy, url))
+            .await
     }
 
     /// TLS with a host on top of a stream, HTTP/1.1 alone offered by ALPN.
@@ -199,7 +206,7 @@ impl Connector {
             host: host.to_owned(),
             port: reached.peer.port(),
         };
-        self.in_time(&target, url, async {
+        self.in_time(&target, (None, url), async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, host, url).await?;
             Ok(Reached {
@@ -214,16 +221,27 @@ impl Connector {
     async fn in_time<T>(
         &self,
         target: &Target,
-        url: &Url,
+        (proxy, url): (Option<&Proxy>, &Url),
         way: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         match timeout(self.shared.config.connect_timeout, way).await {
             Ok(result) => result,
-            Err(_) => Err(Error::new(Kind::ConnectTimeout(target.to_string()), url)),
+            Err(_) => {
+                let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
+                Err(match proxy {
+                    Some(proxy) => error.through(proxy),
+                    None => error,
+                })
+            }
         }
     }
 
     async fn to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
+        let reached = self.reach_proxy(proxy, url).await;
+        reached.map_err(|error| error.through(proxy))
+    }
+
+    async fn reach_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
         let target = Target {
             host: proxy.host.clone(),
             port: proxy.port,
@@ -249,7 +267,11 @@ impl Connector {
         let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
         let addresses = eyeballs::ordered(&addresses, self.shared.config.family);
         if addresses.is_empty() {
-            return Err(Error::new(Kind::NoSuchHost(target.host.clone()), url));
+            let kind = match self.shared.config.family {
+                Family::Any => Kind::NoSuchHost(target.host.clone()),
+                only => Kind::NoAddress(target.host.clone(), only),
+            };
+            return Err(Error::new(kind, url));
         }
         Ok((addresses, begun.elapsed()))
     }

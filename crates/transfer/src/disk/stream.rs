@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::blocking;
 
@@ -11,8 +11,8 @@ use super::blocking;
 pub(crate) enum StreamSink {
     /// Standard output.
     Stdout,
-    /// A FIFO, a device, anything that is not a regular file.
-    File(File),
+    /// A FIFO, a device, anything that is not a regular file; and its name.
+    File(File, PathBuf),
 }
 
 impl StreamSink {
@@ -21,7 +21,16 @@ impl StreamSink {
     /// # Errors
     /// What the system says.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        blocking(|| File::options().write(true).open(path)).map(Self::File)
+        let file = blocking(|| File::options().write(true).open(path))?;
+        Ok(Self::File(file, path.to_owned()))
+    }
+
+    /// Its name; standard output has none.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stdout => None,
+            Self::File(_, path) => Some(path),
+        }
     }
 
     /// Writes all of it without stalling the reactor; the reader's pace is the sockets' pace.
@@ -31,7 +40,7 @@ impl StreamSink {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         blocking(|| match self {
             Self::Stdout => io::stdout().write_all(bytes),
-            Self::File(file) => file.write_all(bytes),
+            Self::File(file, _) => file.write_all(bytes),
         })
     }
 
@@ -42,7 +51,7 @@ impl StreamSink {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         blocking(|| match self {
             Self::Stdout => io::stdout().flush(),
-            Self::File(file) => file.flush(),
+            Self::File(file, _) => file.flush(),
         })
     }
 }

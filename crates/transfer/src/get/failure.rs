@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 
+use haul_net::Answer;
 use haul_plan::{Refusal, Trouble, Verdict};
 use http::StatusCode;
 use url::Url;
@@ -23,6 +24,8 @@ pub(super) enum Failure {
     Status {
         /// The answer.
         status: StatusCode,
+        /// Whether credentials had been sent.
+        authorized: bool,
         /// What the course is told.
         trouble: Trouble,
     },
@@ -30,6 +33,8 @@ pub(super) enum Failure {
     Unauthorized {
         /// Which of the two.
         status: StatusCode,
+        /// Whether credentials had been sent.
+        authorized: bool,
         /// For whom credentials are wanted.
         realm: Option<String>,
     },
@@ -48,7 +53,8 @@ pub(super) enum Failure {
 
 impl Failure {
     /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
-    pub(super) fn from_verdict(verdict: Verdict, status: StatusCode) -> Self {
+    pub(super) fn from_verdict(verdict: Verdict, answer: &Answer) -> Self {
+        let (status, authorized) = (answer.status, answer.authorized);
         let unusable = |trouble, why: &str| Self::Unusable {
             trouble,
             why: why.to_owned(),
@@ -66,15 +72,21 @@ impl Failure {
             ),
             Verdict::Busy { retry_after, .. } => Self::Status {
                 status,
+                authorized,
                 trouble: Trouble::Busy { retry_after },
             },
             Verdict::Denied { .. } => Self::Status {
                 status,
+                authorized,
                 trouble: Trouble::Denied {
                     status: status.as_u16(),
                 },
             },
-            Verdict::Unauthorized { realm, .. } => Self::Unauthorized { status, realm },
+            Verdict::Unauthorized { realm, .. } => Self::Unauthorized {
+                status,
+                authorized,
+                realm,
+            },
             Verdict::Refuse { why } => Self::refused(&why),
             // What is left would bring bytes, but not to a request like this one.
             _ => unusable(Trouble::Refused, "the answer does not fit the request"),
@@ -116,12 +128,27 @@ impl Failure {
                 range,
                 source: error,
             },
-            Self::Status { status, .. } => GetError::Status { url, status },
-            Self::Unauthorized { status, realm } => GetError::Unauthorized { url, status, realm },
+            Self::Status {
+                status, authorized, ..
+            } => GetError::Status {
+                url,
+                status,
+                authorized,
+            },
+            Self::Unauthorized {
+                status,
+                authorized,
+                realm,
+            } => GetError::Unauthorized {
+                url,
+                status,
+                authorized,
+                realm,
+            },
             Self::Unusable { why, .. } => GetError::Refused { url, why },
             Self::Changed => GetError::Changed { url },
             Self::Local(source) => GetError::Local {
-                action: "write",
+                action: "write to",
                 path: path.to_owned(),
                 source,
             },

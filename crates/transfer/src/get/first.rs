@@ -133,7 +133,7 @@ impl Run<'_> {
                 Brings::OtherVersion
             }
             verdict => {
-                let failure = Failure::from_verdict(verdict, answer.status);
+                let failure = Failure::from_verdict(verdict, &answer);
                 answer.discard().await;
                 return Err(failure);
             }

@@ -161,6 +161,9 @@ impl<'a> Run<'a> {
             return Ok(None);
         };
         let known = matches!(place, Place::Named(_)) || Partial::exists(&guess);
+        if known {
+            self.claim(&guess)?;
+        }
         let existing = self.engine.options.existing;
         let have = if known || existing == Existing::Update {
             look(&guess, existing)?
@@ -171,6 +174,13 @@ impl<'a> Run<'a> {
             *held = Some(self.open(guess).await?);
         }
         Ok(have)
+    }
+
+    /// Takes a final name, unless another job of this engine has it.
+    fn claim(&self, target: &Target) -> Result<(), GetError> {
+        self.engine
+            .names
+            .claim(target.path(), self.job.id, &self.job.url)
     }
 
     async fn open(&self, target: Target) -> Result<Partial, GetError> {
@@ -202,6 +212,7 @@ impl<'a> Run<'a> {
             }
             (Some(partial), None) => partial,
             (_, Some(target)) => {
+                self.claim(&target)?;
                 if self.engine.options.existing == Existing::Keep {
                     look(&target, Existing::Keep)?;
                 }

@@ -12,6 +12,7 @@ mod first;
 mod hosts;
 mod job;
 mod ledger;
+mod names;
 mod outward;
 mod partial;
 mod pipe;
@@ -34,6 +35,7 @@ use crate::event::{Event, EventSender};
 use crate::options::{GetOptions, Job, Outcome};
 use hosts::Hosts;
 use job::Run;
+use names::Names;
 
 /// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
 const LOOK: Duration = Duration::from_millis(100);
@@ -55,6 +57,8 @@ struct Inner {
     events: EventSender,
     /// The per-host limits.
     hosts: Hosts,
+    /// Final names, and whose they are.
+    names: Names,
 }
 
 impl Engine {
@@ -68,6 +72,7 @@ impl Engine {
                 options,
                 events,
                 hosts,
+                names: Names::default(),
             }),
         }
     }

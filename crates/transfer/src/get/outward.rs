@@ -3,6 +3,8 @@
 //! The first request asks for an open range, so that it is known whether a broken body can be continued; what was handed on is
 //! never fetched again. Reading the body is [`sequential`](super::sequential)'s.
 
+use std::path::Path;
+
 use haul_plan::{ContentCoding, Version};
 
 use super::failure::Failure;
@@ -19,6 +21,7 @@ use crate::options::Outcome;
 impl Run<'_> {
     /// Downloads into a stream.
     pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+        let path = sink.path().map(Path::to_owned);
         let host = self.engine.hosts.of(&self.url);
         let _permit = self.permit(&host).await?;
         let question = Question {
@@ -33,7 +36,7 @@ impl Run<'_> {
         let (length, version, encoding) = brought(brings);
         self.tell(Event::Named {
             job: self.job.id,
-            path: None,
+            path: path.clone(),
             length,
             resumed: 0,
         })
@@ -58,16 +61,25 @@ impl Run<'_> {
                 (Ok(Ended::StartOver), _) => {
                     return Err(Failure::Changed.into_error(&self.url, None, &self.path));
                 }
-                (Err(error), _) => return Err(without_resume(error)),
+                (Err(error), _) => return Err(of_stream(without_resume(error))),
             },
         };
         let found = flow.pipe.finish();
         wanted.check(&self.url, &found)?;
         Ok(Outcome {
+            path,
             etag,
             checksums: wanted.report(&found),
             ..self.outcome(bytes)
         })
+    }
+}
+
+/// What a disk would be told of says nothing of a stream: there is no room to make, and nothing to go on with.
+fn of_stream(error: GetError) -> GetError {
+    match error {
+        GetError::Local { path, source, .. } => GetError::Stream { path, source },
+        other => other,
     }
 }
 

@@ -68,7 +68,7 @@ impl Place {
     /// For messages.
     pub(super) fn path(&self) -> &Path {
         match self {
-            Self::Stream(_) => Path::new("-"),
+            Self::Stream(sink) => sink.path().unwrap_or_else(|| Path::new("standard output")),
             Self::Named(target) => target.path(),
             Self::Directory(dir) => dir,
         }

@@ -228,7 +228,7 @@ impl Run<'_> {
             Verdict::Part { .. } if range.is_some() => Ok(answer),
             Verdict::Whole { .. } if range.is_none() => Ok(answer),
             verdict => {
-                let failure = Failure::from_verdict(verdict, answer.status);
+                let failure = Failure::from_verdict(verdict, &answer);
                 answer.discard().await;
                 Err(failure)
             }
@@ -262,7 +262,7 @@ impl Run<'_> {
             return self.cannot_decode(source);
         }
         GetError::Local {
-            action: "write",
+            action: "write to",
             path: self.path.clone(),
             source,
         }

@@ -202,7 +202,7 @@ impl Shared {
                 Ok((answer, range))
             }
             verdict => {
-                let failure = Failure::from_verdict(verdict, answer.status);
+                let failure = Failure::from_verdict(verdict, &answer);
                 answer.discard().await;
                 Err(failure)
             }

@@ -50,9 +50,11 @@ impl ValueError {
     }
 }
 
-/// A text as an error may repeat it: short, and without control characters.
+/// A text as an error may repeat it: short, without control characters, and without what would be secret if it were a URL,
+/// which stands where something else belongs when the value of a flag was forgotten.
 fn quoted(text: &str) -> String {
     const LONGEST: usize = 60;
+    let text = haul_net::shown_text(text);
     let short: String = text.chars().take(LONGEST).collect();
     let more = if short.len() < text.len() { "..." } else { "" };
     format!("\"{}{more}\"", short.escape_debug())
@@ -62,7 +64,7 @@ fn quoted(text: &str) -> String {
 pub(crate) fn count(text: &str) -> Result<u32, ValueError> {
     text.trim()
         .parse()
-        .map_err(|_| ValueError::new(format!("{} is no number", quoted(text))))
+        .map_err(|_| ValueError::new(format!("{} is no number", quoted(text))).hint("from 0 on"))
 }
 
 /// A number of connections. More than some hundreds make a download slower and its origin angry.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use haul_net::shown_text;
 use url::Url;
 
 use super::{ValueError, quoted};
@@ -12,9 +13,9 @@ use super::{ValueError, quoted};
 pub(crate) struct HttpUrl(pub(crate) Url);
 
 impl fmt::Debug for HttpUrl {
-    /// A URL may hold a password.
+    /// A URL may hold a password, or a signature.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HttpUrl({})", haul_net::without_credentials(&self.0))
+        write!(f, "HttpUrl({})", haul_net::shown(&self.0))
     }
 }
 
@@ -23,49 +24,41 @@ impl FromStr for HttpUrl {
 
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
-        let shown = without_login(text);
+        let shown = shown_text(text);
         if looks_bare(text) {
-            return Err(ValueError::new(format!("{} has no scheme", quoted(&shown)))
+            return Err(ValueError::new(format!("{} has no scheme", quoted(text)))
                 .hint(format!("did you mean https://{shown} ?")));
         }
         match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
-            Ok(url) => Err(ValueError::new(format!(
-                "{} has the scheme {}",
-                quoted(&shown),
-                url.scheme()
-            ))
-            .hint("haul downloads http:// and https://")),
+            Ok(url) => {
+                Err(
+                    ValueError::new(format!("{} has the scheme {}", quoted(text), url.scheme()))
+                        .hint("haul downloads http:// and https://"),
+                )
+            }
             Err(url::ParseError::RelativeUrlWithoutBase) => {
-                Err(ValueError::new(format!("{} is no URL", quoted(&shown)))
+                Err(ValueError::new(format!("{} is no URL", quoted(text)))
                     .hint("a URL begins with https:// or http://"))
             }
             Err(error) => Err(ValueError::new(format!(
                 "{} is no URL: {error}",
-                quoted(&shown)
+                quoted(text)
             ))),
         }
     }
 }
 
 /// Whether this is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`, which would else be read as
-/// something in the scheme `localhost:`.
+/// something in the scheme `localhost:`, or `me:` of `me:password@host`.
 fn looks_bare(text: &str) -> bool {
     let host = text.split(['/', '?', '#']).next().unwrap_or_default();
     let name = host.rsplit('@').next().unwrap_or_default();
     !text.contains("://")
-        && (name.contains('.') || name == "localhost" || name.starts_with("localhost:"))
-}
-
-/// What an error may repeat: without user name and password.
-fn without_login(text: &str) -> String {
-    let (scheme, rest) = text.split_once("://").map_or(("", text), |(scheme, rest)| {
-        (&text[..scheme.len() + 3], rest)
-    });
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{scheme}{host}{path}")
+        && (text.contains('@')
+            || name.contains('.')
+            || name == "localhost"
+            || name.starts_with("localhost:"))
 }
 
 #[cfg(test)]
@@ -121,6 +114,11 @@ mod tests {
             "ftp://me:s3cret@h.test/x",
             "http://me:s3cret@h:99999/",
             "http://me:s3cret@h/",
+            "http://me:s3cret/pw@host/x",
+            "http//me:s3cret@host/x",
+            "me:s3cret@host",
+            "http://h/?token=s3cret",
+            "ftp://h/?X-Amz-Signature=s3cret",
         ] {
             let shown = format!("{:?}", text.parse::<HttpUrl>());
             assert!(!shown.contains("s3cret"), "{shown}");

@@ -73,6 +73,25 @@ fn outputs() {
 }
 
 #[test]
+fn a_url_is_named_once() {
+    let twice = resolve(&["http://h.test/f#part"]).unwrap_err().to_string();
+    assert_eq!(twice, "http://h.test/f#part is named twice");
+    assert!(resolve(&["http://h.test/f?other"]).is_ok());
+}
+
+#[test]
+fn a_certificate_and_its_key_come_together() {
+    for (given, missing) in [("--cert", "--key"), ("--key", "--cert")] {
+        let error = resolve(&[given, "file"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!("{given} is given without {missing}")
+        );
+        assert!(error.advice().unwrap().starts_with(missing));
+    }
+}
+
+#[test]
 fn options_of_the_engine() {
     let options = settings(&[
         "-x",

@@ -1,0 +1,115 @@
+//! Tells how jobs ended: data on standard output, the rest through the renderer.
+
+use std::io;
+
+use haul_transfer::{GetError, Job, Outcome, Output};
+
+use crate::args::MessageArgs;
+use crate::exit::{Exit, Tally};
+use crate::progress::Renderer;
+use crate::{message, output, report};
+
+/// Tells ends as they come, and what they come to.
+#[derive(Debug)]
+pub(super) struct Teller<'a> {
+    /// What to tell.
+    args: &'a MessageArgs,
+    /// How jobs ended.
+    tally: Tally,
+    /// Jobs that ended well.
+    pub(super) done: usize,
+    /// What those brought in this run.
+    pub(super) bytes: u64,
+    /// Whether what a signal stopped can go on.
+    pub(super) resumable: bool,
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(args: &'a MessageArgs) -> Self {
+        Self {
+            args,
+            tally: Tally::default(),
+            done: 0,
+            bytes: 0,
+            resumable: false,
+        }
+    }
+
+    /// A job ended.
+    pub(super) fn ended(
+        &mut self,
+        screen: &mut dyn Renderer,
+        job: &Job,
+        result: &Result<Outcome, GetError>,
+    ) {
+        let mut exit = result.as_ref().map_or_else(Exit::of, |_| Exit::Done);
+        if let Err(error) = self.to_stdout(job, result) {
+            self.undelivered(screen, &error);
+        }
+        match result {
+            Ok(outcome) => self.done(screen, job, outcome),
+            Err(error @ GetError::Interrupted { resumable }) => {
+                self.resumable |= resumable;
+                screen.stopped(job.id, error);
+            }
+            // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
+            Err(error) if job.output == Output::Stdout && is_broken_pipe(error) => {
+                exit = Exit::ReaderGone
+            }
+            Err(error) => screen.failed(job.id, error),
+        }
+        self.tally.add(exit);
+    }
+
+    /// The code of `jobs` jobs, and of telling about them.
+    pub(super) fn exit(&mut self, screen: &mut dyn Renderer, jobs: usize) -> Exit {
+        if let Some(error) = screen.lost() {
+            // What could not be written to standard error cannot be told there either.
+            self.tally.undelivered(output::exit(&error));
+        }
+        self.tally.exit(jobs)
+    }
+
+    fn done(&mut self, screen: &mut dyn Renderer, job: &Job, outcome: &Outcome) {
+        self.done += 1;
+        self.bytes += report::came(outcome);
+        let digests = report::checksums(outcome, &job.checksums);
+        // Standard output holds the file itself.
+        if job.output == Output::Stdout
+            && !digests.is_empty()
+            && let Err(error) = screen.digests(job.id, outcome, &digests)
+        {
+            self.tally.undelivered(output::exit(&error));
+        }
+        if !self.args.quiet {
+            let width = screen.width();
+            screen.say(&report::summary(outcome, width));
+        }
+    }
+
+    fn to_stdout(&self, job: &Job, result: &Result<Outcome, GetError>) -> io::Result<()> {
+        match result {
+            _ if job.output == Output::Stdout => Ok(()),
+            Ok(outcome) if self.args.json => output::lines([report::object(job.id, outcome)]),
+            Ok(outcome) => match report::checksums(outcome, &job.checksums) {
+                none if none.is_empty() => Ok(()),
+                digests => output::lines(digests),
+            },
+            Err(error) if self.args.json => output::lines([report::failure(job, error)]),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A result could not be written: told once, and not where nobody reads it any more.
+    fn undelivered(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
+        let exit = output::exit(error);
+        if self.tally.undelivered(exit) && exit != Exit::ReaderGone {
+            let (text, hint) = output::explain(error);
+            screen.say(&message::error_text(&text, Some(hint)));
+        }
+    }
+}
+
+fn is_broken_pipe(error: &GetError) -> bool {
+    matches!(error, GetError::Stream { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+}

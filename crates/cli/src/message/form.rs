@@ -1,0 +1,101 @@
+//! In which form a failure is told that comes before any job has begun.
+//!
+//! Such a failure is told as those of jobs are: under `--json` as an object on standard output (and in words on standard
+//! error), under `--progress json` as an object on standard error and not in words. Its `url` or `job` is null.
+
+use std::ffi::OsString;
+
+use serde_json::json;
+
+use crate::args::{GetArgs, ProgressKind};
+use crate::exit::Exit;
+use crate::output;
+use crate::progress::SCHEMA;
+
+/// Which objects were asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// `--json`.
+    pub(crate) result: bool,
+    /// `--progress json`.
+    pub(crate) progress: bool,
+}
+
+impl Form {
+    /// What arguments ask for.
+    pub(crate) fn of(args: &GetArgs) -> Self {
+        Self {
+            // Where a file is expected, an object would be taken for one.
+            result: args.messages.json && !args.output.is_stdout(),
+            progress: args.messages.progress == ProgressKind::Json,
+        }
+    }
+
+    /// What a command line asks for that could not be parsed, as far as that can be told.
+    pub(crate) fn of_words(words: impl IntoIterator<Item = OsString>) -> Self {
+        let mut form = Self::default();
+        let mut before = OsString::new();
+        for word in words.into_iter().take_while(|word| word != "--") {
+            form.result |= word == "--json";
+            form.progress |=
+                word == "--progress=json" || (before == "--progress" && word == "json");
+            before = word;
+        }
+        form
+    }
+
+    /// Tells a failure. Nobody is left to tell when that fails too.
+    pub(crate) fn fail(self, exit: Exit, text: &str, hint: Option<&str>) -> Exit {
+        let (class, message) = (exit.name(), super::harmless(text));
+        let hint = hint.map(super::harmless);
+        if self.result {
+            let error = json!({"class": class, "message": message, "hint": hint});
+            let _ = output::lines([json!({"url": null, "error": error})]);
+        }
+        if self.progress {
+            let _ = output::stderr_line(&json!({
+                "schema": SCHEMA, "event": "failed", "job": null,
+                "class": class, "message": message, "hint": hint,
+            }));
+        } else {
+            super::error(&message, hint.as_deref());
+        }
+        exit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_asked_for_even_by_a_wrong_command_line() {
+        let form = |line: &str| Form::of_words(line.split(' ').map(OsString::from));
+        let (result, progress) = (true, true);
+        assert_eq!(
+            form("haul get --json --bogus"),
+            Form {
+                result,
+                ..Form::default()
+            }
+        );
+        assert_eq!(
+            form("haul get --progress json"),
+            Form {
+                progress,
+                ..Form::default()
+            }
+        );
+        assert_eq!(
+            form("haul --progress=json --json"),
+            Form { result, progress }
+        );
+        for line in [
+            "haul get json --progress",
+            "haul get --progress plain json",
+            "haul get -- --json",
+        ] {
+            assert_eq!(form(line), Form::default(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What only a look before `main` can tell: whether standard output and standard error were open at all.
+//!
+//! The standard library opens `/dev/null` in place of a standard stream that is closed (`>&-`), before `main` begins. That
+//! keeps the next file from getting its number, but a result would then vanish without an error. So a constructor, which the
+//! system calls before all that, looks once. Nothing else is done there.
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod before_main {
+    #![expect(
+        unsafe_code,
+        reason = "a function is called before main by being named in a section of its own"
+    )]
+
+    use std::os::fd::BorrowedFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether each was closed: standard output, standard error.
+    pub(super) static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+
+    // SAFETY: the section holds addresses of functions without arguments, as this one is.
+    #[used]
+    #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
+    #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+    static LOOK: extern "C" fn() = look;
+
+    extern "C" fn look() {
+        for (number, closed) in (1..).zip(&CLOSED) {
+            // SAFETY: only asked for its flags, which is what tells whether it is open.
+            let stream = unsafe { BorrowedFd::borrow_raw(number) };
+            if rustix::io::fcntl_getfd(stream) == Err(rustix::io::Errno::BADF) {
+                closed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether one of them was closed.
+    pub(super) fn closed(which: usize) -> bool {
+        CLOSED[which].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+mod before_main {
+    /// Not known here.
+    pub(super) fn closed(_which: usize) -> bool {
+        false
+    }
+}
+
+/// Whether the program was started without a standard output.
+pub(crate) fn stdout_closed() -> bool {
+    before_main::closed(0)
+}
+
+/// Whether the program was started without a standard error.
+pub(crate) fn stderr_closed() -> bool {
+    before_main::closed(1)
+}

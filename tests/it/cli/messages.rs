@@ -1,0 +1,278 @@
+//! What went wrong, with what, and what to do: message by message.
+
+use haul_lab::{HttpProxy, Origin, Resource, When, breakage};
+use serde_json::Value;
+
+use crate::cli::harness::{Haul, content, serve};
+
+/// An origin whose paths each go wrong in a way of their own.
+async fn faulty() -> Origin {
+    let with = |status, name, value: &str| {
+        let rule = breakage::status_with(status, name, value.to_owned());
+        Resource::new(content()).rule(When::always(), rule)
+    };
+    let realm = "Basic realm=\"vault\"";
+    Origin::builder()
+        .resource("/nowhere", with(302, "X-Location", "/f.bin"))
+        .resource("/far", with(302, "Location", &"x".repeat(20_000)))
+        .resource("/odd", with(302, "Location", "http://["))
+        .resource("/mail", with(302, "Location", "mailto:me@h.test"))
+        .resource("/401", with(401, "WWW-Authenticate", realm))
+        .resource("/403", with(403, "X-Why", "no"))
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await
+}
+
+/// A server that answers whatever it is sent as nginx answers a TLS hello on a port for http, a few times.
+fn plain_http() -> std::net::SocketAddr {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(4) {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            stream
+                .write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                .unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_the_network_and_the_origin() {
+    let origin = faulty().await;
+    let port = origin.address().port();
+    let plain = plain_http();
+    let haul = Haul::new();
+    let named = format!("files.test:{port}:127.0.0.1");
+    let mut told = Vec::new();
+    for (url, flags) in [
+        (origin.url("/nowhere"), &[][..]),
+        (origin.url("/far"), &[]),
+        (origin.url("/odd"), &[]),
+        (origin.url("/mail"), &[]),
+        (origin.url("/401"), &[]),
+        (origin.url("/401"), &["-u", "me:s3cret"]),
+        (origin.url("/401"), &["-H", "Authorization: s3cret"]),
+        (origin.url("/403"), &[]),
+        (origin.url("/403"), &["--bearer", "s3cret"]),
+        (origin.url("/f.bin"), &["-6"]),
+        (format!("http://[::1]:{port}/f.bin"), &["-4"]),
+        (
+            format!("http://files.test:{port}/f.bin"),
+            &["-6", "--resolve", &named],
+        ),
+        (format!("https://{plain}/f.bin"), &[]),
+        ("http://127.0.0.1:1/f".into(), &[]),
+    ] {
+        let ran = haul.get(&url, &[flags, &["--retries", "0"]].concat()).await;
+        ran.assert_code(5);
+        assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
+        let text = ran.told(&haul, Some(&origin));
+        let text = text.replace(&port.to_string(), "[PORT]");
+        let text = text.replace(&plain.to_string(), "[PLAIN]");
+        let flags = flags.join(" ").replace(&port.to_string(), "[PORT]");
+        told.push(format!("$ {flags}\n{text}"));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    assert!(haul.listing().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_proxies_which_one_and_who_named_it() {
+    let login = breakage::Login::basic("me", "right");
+    let proxy = HttpProxy::builder().login(login).start().await;
+    let origin = faulty().await;
+    let port = proxy.address().port().to_string();
+    let (plain, tls) = (origin.url("/f.bin"), "https://files.test/f".to_owned());
+    let no_tls = plain_http();
+    let wrong = proxy.url_for("me", "s3cret");
+    let dead = "http://me:s3cret@127.0.0.1:1";
+    let mut told = Vec::new();
+    for (variable, flag, url) in [
+        (dead, None, &plain),
+        ("", Some(dead), &plain),
+        ("", Some("socks5h://me:s3cret@127.0.0.1:1"), &plain),
+        ("", Some("http://nowhere.invalid:8080"), &tls),
+        (&*proxy.url(), None, &plain),
+        (&wrong, None, &plain),
+        ("", Some(&*proxy.url()), &tls),
+        ("", Some(&*wrong), &tls),
+        ("", Some(&*format!("https://{no_tls}")), &tls),
+    ] {
+        let haul = Haul::new().with("http_proxy", variable);
+        let mut flags = vec!["--retries", "0"];
+        flags.extend(flag.map(|flag| ["--proxy", flag]).iter().flatten());
+        let ran = haul.get(url, &flags).await;
+        ran.assert_code(5);
+        assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
+        let text = ran.told(&haul, Some(&origin));
+        let text = text.replace(&no_tls.to_string(), "[PLAIN]");
+        told.push(text.replace(&port, "[PORT]"));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_files_and_directories_in_the_way() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let haul = Haul::new();
+    haul.write("file", "");
+    std::fs::create_dir(haul.path("a.haul-part")).unwrap();
+    std::fs::create_dir(haul.path("b.haul-journal")).unwrap();
+    let mut told = Vec::new();
+    for flags in [
+        &["-d", "file"][..],
+        &["-d", "file/below/it"],
+        &["-o", "a"],
+        &["-o", "b"],
+        #[cfg(target_os = "linux")]
+        &["-o", "/dev/full"],
+    ] {
+        let ran = haul.get(&url, flags).await;
+        ran.assert_code(4);
+        told.push(format!("$ {}\n{}", flags.join(" "), ran.stderr));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    assert!(!haul.path("a").exists() && !haul.path("b").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_name_that_two_urls_come_to() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let (one, two) = (origin.url("/f.bin?1"), origin.url("/f.bin?2"));
+    haul.run(&["get", &one, &two, &one])
+        .await
+        .assert_code(2)
+        .assert_says("/f.bin?1 is named twice")
+        .assert_says("hint: once is enough");
+    assert!(origin.asked().is_empty());
+    for flags in [&[][..], &["--overwrite"], &["--update"]] {
+        let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;
+        ran.assert_code(1)
+            .assert_says("comes to the name f.bin, which another URL of this command has")
+            .assert_says("hint: download it by a command of its own");
+        assert!(!ran.stderr.contains("another haul"), "{ran:#?}");
+        haul.assert_file("f.bin", &content());
+        std::fs::remove_file(haul.path("f.bin")).unwrap();
+    }
+    // Which names they come to is for the origin to say.
+    let named = |name| Resource::new(content()).rule(When::always(), breakage::disposition(name));
+    let origin = Origin::builder()
+        .resource("/a/f", named("one"))
+        .resource("/b/f", named("two"))
+        .start()
+        .await;
+    haul.run(&["get", &origin.url("/a/f"), &origin.url("/b/f")])
+        .await
+        .assert_code(0);
+    assert_eq!(haul.listing(), ["one", "two"]);
+}
+
+/// The only line, as an object.
+#[track_caller]
+fn object(text: &str) -> Value {
+    assert_eq!(text.lines().count(), 1, "{text}");
+    serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_command_line_in_the_form_it_asks_for() {
+    let haul = Haul::new();
+    haul.write("file", "");
+    let url = "http://h.test/f";
+    for (args, code, class) in [
+        (&[][..], 2, "usage"),
+        (&[url, "--bogus"], 2, "usage"),
+        (&[url, "-x", "0"], 2, "usage"),
+        (&[url, url], 2, "usage"),
+        (&[url, "--cert", "file"], 2, "usage"),
+        (&[url, "--cacert", "file"], 2, "usage"),
+        (&[url, "-d", "file"], 4, "local_io"),
+    ] {
+        let get = |more: &[&'static str]| [&["get"], more, args].concat();
+        let plain = haul.run(&get(&[])).await;
+        plain.assert_code(code);
+        let words: Vec<&str> = plain.stderr.lines().collect();
+        let message = words[0].strip_prefix("haul: error: ").unwrap();
+        let hint = words
+            .get(1)
+            .map(|line| line.strip_prefix("hint: ").unwrap());
+
+        let result = haul.run(&get(&["--json"])).await;
+        result.assert_code(code);
+        assert_eq!(result.stderr, plain.stderr);
+        let told = object(&result.stdout);
+        assert_eq!(told["url"], Value::Null);
+        assert_eq!(told["error"]["class"], class);
+        assert_eq!(told["error"]["message"], message);
+        assert_eq!(told["error"]["hint"].as_str(), hint);
+
+        let progress = haul.run(&get(&["--progress", "json"])).await;
+        progress.assert_code(code);
+        assert_eq!(progress.stdout, "");
+        let told = object(&progress.stderr);
+        assert_eq!(
+            (&told["event"], &told["class"], &told["job"]),
+            (&"failed".into(), &class.into(), &Value::Null)
+        );
+        assert_eq!(told["message"], message);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_warning_and_of_digests_among_objects() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let flags = [
+        "-k",
+        "--progress",
+        "json",
+        "-o",
+        "-",
+        "--checksum",
+        "crc32c",
+    ];
+    let url = origin.url("/f.bin");
+    let args = [&["get", &url], &flags[..]].concat();
+    let ran = haul.redirected(">/dev/null", &args).await;
+    ran.assert_code(0);
+    let told: Vec<Value> = ran
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (first, last) = (&told[0], &told[told.len() - 1]);
+    assert_eq!(
+        (&first["event"], &first["job"]),
+        (&"warning".into(), &Value::Null)
+    );
+    assert_eq!(
+        (&last["event"], &last["job"]),
+        (&"checksums".into(), &0.into())
+    );
+    let digest = last["checksums"]["crc32c"].as_str().unwrap();
+    assert_eq!(digest.len(), 8, "{last}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_fifo_by_its_own_name_even_where_that_is_a_dash() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let line = format!(
+        "mkfifo ./- && cat ./- >copy & {} get {} -o ./- --checksum md5; wait",
+        env!("CARGO_BIN_EXE_haul"),
+        origin.url("/f.bin")
+    );
+    let ran = haul.shell(&line).await;
+    ran.assert_code(0).assert_says("./-  1.0 MiB in");
+    assert!(ran.stdout.ends_with("  ./-\n"), "{ran:#?}");
+    haul.assert_file("copy", &content());
+}

@@ -1,0 +1,149 @@
+//! A result that cannot be delivered is a failure, and one that nobody reads any more ends the program quietly.
+
+use haul_lab::{Content, Resource, within};
+use tokio::io::AsyncReadExt as _;
+
+use crate::cli::harness::{Haul, LIMIT, Ran, content, serve};
+
+/// Ways to ask for a result on standard output.
+const ASKED: [&[&str]; 4] = [
+    &["--json"],
+    &["--checksum", "md5"],
+    &["-o", "-"],
+    &["--json", "-q"],
+];
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_cannot_be_written_is_an_error_of_this_machine() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    for flags in ASKED {
+        let haul = Haul::new();
+        let args = [&["get", &url], flags].concat();
+        haul.redirected(">/dev/full", &args)
+            .await
+            .assert_code(4)
+            .assert_says("haul: error: cannot write to standard output: No space left")
+            .assert_says("hint: ");
+    }
+    let haul = Haul::new();
+    for args in [
+        &["--help"][..],
+        &["get", "--help"],
+        &["--version"],
+        &["completions", "bash"],
+        &["demo", "--size", "1k"],
+    ] {
+        haul.redirected(">/dev/full", args)
+            .await
+            .assert_code(4)
+            .assert_says("cannot write to standard output: No space left");
+    }
+    let both = [&url, &origin.url("/404"), "--json"];
+    haul.redirected(">/dev/full", &[&["get"], &both[..]].concat())
+        .await
+        .assert_code(4);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standard_output_that_is_closed_is_told_before_anything_is_asked_for() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let url = origin.url("/f.bin");
+    for flags in ASKED {
+        let args = [&["get", &url], flags].concat();
+        haul.redirected(">&-", &args)
+            .await
+            .assert_code(4)
+            .assert_says("cannot write to standard output: it is closed");
+        let silent = haul.redirected(">&- 2>&-", &args).await;
+        silent.assert_code(4);
+    }
+    haul.redirected(">&-", &["--help"]).await.assert_code(4);
+    assert!(origin.asked().is_empty() && haul.listing().is_empty());
+    // Without a result there is nothing that needs it.
+    haul.redirected(">&-", &["get", &url]).await.assert_code(0);
+    haul.assert_file("f.bin", &content());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_standard_error_does_not_take_are_a_failure_and_words_are_not() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    for (redirection, flags, code) in [
+        ("2>&-", &["--progress", "json"][..], 4),
+        ("2>/dev/full", &["--progress", "json"], 4),
+        ("2>/dev/full", &["-o", "-", "--checksum", "md5"], 4),
+        ("2>&-", &["-o", "-", "--checksum", "md5"], 4),
+        ("2>&-", &[], 0),
+        ("2>/dev/full", &["-v", "--progress", "plain"], 0),
+        ("2>/dev/full", &["--progress", "bar"], 0),
+    ] {
+        let haul = Haul::new();
+        let args = [&["get", &url], flags].concat();
+        haul.redirected_bytes(redirection, &args, code).await;
+        if !flags.contains(&"-o") {
+            haul.assert_file("f.bin", &content());
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_trace_that_cannot_be_written_harms_nothing() {
+    let origin = serve(Resource::new(content())).await;
+    // A failure is traced, and what is no filter is told.
+    for filter in ["trace", "a=b=c"] {
+        let haul = Haul::new().with("RUST_LOG", filter);
+        haul.redirected("2>/dev/full", &["get", &origin.url("/404")])
+            .await
+            .assert_code(5);
+    }
+    let haul = Haul::new().with("RUST_LOG", "a=b=c");
+    haul.get(&origin.url("/f.bin"), &[])
+        .await
+        .assert_code(0)
+        .assert_says("haul: warning: RUST_LOG is not used: ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_leaves_ends_it_quietly() {
+    let big = Content::random(1, 64 << 20);
+    let origin = serve(Resource::new(big.clone())).await;
+    let haul = Haul::new();
+    let mut child = haul
+        .command(&["get", &origin.url("/f.bin"), "-o", "-"])
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut first = [0; 10];
+    within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
+    drop(stdout);
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(141);
+    assert_eq!(ran.stderr, "");
+    assert_eq!(first.as_slice(), big.slice(0..10));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_that_nobody_reads_end_it_quietly_too() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    for args in [
+        &["get", &url, "-q", "--json"][..],
+        &["get", &url, "-q", "--json", "--overwrite"],
+        &["get", &url, "-q", "--checksum", "md5", "--overwrite"],
+        &["get", "--help"],
+        &["completions", "bash"],
+    ] {
+        let haul = Haul::new();
+        let mut child = haul.command(args).spawn().unwrap();
+        drop(child.stdout.take());
+        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(141);
+        assert_eq!(ran.stderr, "", "{args:?}");
+    }
+}
