@@ -165,7 +165,10 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         .iter()
         .partition(|field| field.value.is_some());
     Ok(ClientConfig {
-        connector: connector(&args.connection),
+        connector: ConnectorConfig {
+            limit_rate: args.speed.limit_rate.map(|size| size.0),
+            ..connector(&args.connection)
+        },
         stall_timeout: args.connection.stall_timeout.0,
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection)?,
@@ -182,7 +185,6 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             .into_iter()
             .map(|field| field.name.clone())
             .collect(),
-        limit_rate: args.speed.limit_rate.map(|size| size.0),
         idle: args
             .speed
             .max_connections
@@ -204,6 +206,7 @@ fn connector(args: &ConnectionArgs) -> ConnectorConfig {
             _ => Family::Any,
         },
         pins: args.resolve.iter().map(pin).collect(),
+        ..ConnectorConfig::default()
     }
 }
 

@@ -15,7 +15,6 @@ use url::Url;
 
 use crate::connection::Connection;
 use crate::error::{Error, Kind};
-use crate::limit::Limit;
 use crate::pool::{Pool, Route};
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
@@ -64,9 +63,6 @@ pub(crate) struct Body {
     pub(crate) connection: Connection,
     pub(crate) route: Route,
     pub(crate) pool: Arc<Pool>,
-    pub(crate) limit: Option<Limit>,
-    /// When the next piece may be read, under a limit.
-    pub(crate) due: Option<Instant>,
     pub(crate) stall: Stall,
     /// Whether the end was seen.
     pub(crate) ended: bool,
@@ -79,25 +75,13 @@ impl Answer {
     /// [`Kind::Stall`] when the peer was silent for the stall timeout (time that the caller spends elsewhere does not
     /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is not framed properly.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        if let Some(due) = self.body.due {
-            // Waited for before the read and not after it: a piece that was read is never dropped with this future.
-            sleep_until(due).await;
-            self.body.due = None;
-        }
         let body = &mut self.body;
         let piece = poll_fn(|cx| body.poll_piece(cx)).await;
-        let piece = self.outcome(piece)?;
-        if let (Some(limit), Some(piece)) = (&self.body.limit, &piece) {
-            self.body.due = Some(limit.pay(piece.len() as u64));
-        }
-        Ok(piece)
+        self.outcome(piece)
     }
 
-    /// The next piece if it is there already. Under a rate limit nothing ever is: pieces are then paid for one by one.
+    /// The next piece if it is there already.
     pub fn chunk_now(&mut self) -> Option<Result<Option<Bytes>, Error>> {
-        if self.body.limit.is_some() {
-            return None;
-        }
         match self.body.poll_now(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(piece) => Some(self.outcome(piece.map_err(Broke::Http))),
             Poll::Pending => None,
@@ -113,13 +97,13 @@ impl Answer {
     /// Where the low-water mark is moved to: that many bytes are worth being woken for. 1 is every byte, and the
     /// state of a new answer.
     pub fn set_low_water(&mut self, bytes: u32) {
-        self.body.connection.low_water.set(bytes);
+        self.body.connection.gauge.set_low_water(bytes);
     }
 
     /// Where the low-water mark is.
     #[must_use]
     pub fn low_water(&self) -> u32 {
-        self.body.connection.low_water.current()
+        self.body.connection.gauge.low_water()
     }
 
     /// Lets the connection be used again, if the body was read to its end; else closes it.
@@ -133,7 +117,7 @@ impl Answer {
             ..
         } = self.body;
         drop(incoming);
-        connection.low_water.set(1);
+        connection.gauge.set_low_water(1);
         if ended {
             pool.give(route, connection);
         }
@@ -141,7 +125,6 @@ impl Answer {
 
     /// Drops the body, and keeps the connection if little is left of it.
     pub async fn discard(mut self) {
-        (self.body.limit, self.body.due) = (None, None);
         let mut left = DISCARDED;
         while let Ok(Some(piece)) = self.chunk().await {
             match left.checked_sub(piece.len()) {
@@ -182,7 +165,10 @@ impl Body {
                 self.stall.rested = true;
                 Poll::Ready(piece.map_err(Broke::Http))
             }
-            Poll::Pending => self.stall.poll(cx).map(|()| Err(Broke::Stalled)),
+            Poll::Pending => {
+                let came = self.connection.gauge.came();
+                self.stall.poll(came, cx).map(|()| Err(Broke::Stalled))
+            }
         }
     }
 
@@ -213,6 +199,8 @@ pub(crate) struct Stall {
     since: Instant,
     /// Whether something came since the last wait began.
     rested: bool,
+    /// Bytes that had come over the socket by then. A peer that sends a long TLS record slowly is not silent.
+    came: u64,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -223,14 +211,15 @@ impl Stall {
             timeout,
             since,
             rested: true,
+            came: 0,
             timer: Box::pin(sleep_until(since + timeout)),
         }
     }
 
-    /// Waits on; ready when the silence has lasted too long.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.rested) {
-            self.since = Instant::now();
+    /// Waits on, `came` bytes having come so far; ready when the silence has lasted too long.
+    fn poll(&mut self, came: u64, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::take(&mut self.rested) || came != self.came {
+            (self.since, self.came) = (Instant::now(), came);
         }
         loop {
             std::task::ready!(pin!(self.timer.as_mut()).poll(cx));

@@ -24,7 +24,6 @@ use crate::auth::{Authenticator, Challenges, Credentials, Login, sensitive};
 use crate::connection::Connection;
 use crate::connector::{Connector, ConnectorConfig, Reached, Target};
 use crate::error::{ConfigError, Error, Kind};
-use crate::limit::Limit;
 use crate::pool::{Pool, Route};
 use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
 use crate::secret::without_credentials;
@@ -49,8 +48,6 @@ pub struct ClientConfig {
     pub headers: HeaderMap,
     /// Own header fields that are not sent.
     pub without: Vec<HeaderName>,
-    /// Bytes a second for all answers together.
-    pub limit_rate: Option<u64>,
     /// Connections kept at rest for each peer.
     pub idle: usize,
 }
@@ -67,7 +64,6 @@ impl Default for ClientConfig {
             credentials: Credentials::default(),
             headers: HeaderMap::new(),
             without: Vec::new(),
-            limit_rate: None,
             idle: 16,
         }
     }
@@ -98,7 +94,6 @@ struct Shared {
     connector: Connector,
     authenticator: Authenticator,
     pool: Arc<Pool>,
-    limit: Option<Limit>,
 }
 
 /// A connection and how it came about.
@@ -119,14 +114,12 @@ impl Client {
         let connector = Connector::new(config.connector.clone(), tls);
         let authenticator = Authenticator::new(config.credentials.clone());
         let pool = Arc::new(Pool::new(config.idle));
-        let limit = config.limit_rate.map(Limit::new);
         Ok(Self {
             shared: Arc::new(Shared {
                 config,
                 connector,
                 authenticator,
                 pool,
-                limit,
             }),
         })
     }
@@ -336,8 +329,6 @@ impl Client {
             connection: ready.connection,
             route: ready.route,
             pool: Arc::clone(&self.shared.pool),
-            limit: self.shared.limit.clone(),
-            due: None,
             stall: Stall::new(stall),
             ended: false,
         };

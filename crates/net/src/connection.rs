@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use crate::connector::{LowWater, Stream};
+use crate::connector::{Gauge, Stream};
 
 /// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
 const HEAD: usize = 64 * 1024;
@@ -31,14 +31,14 @@ pub(crate) struct Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     /// `None` once the connection has ended.
     driver: Option<Pin<Box<Driver>>>,
-    /// How much is worth being woken for.
-    pub(crate) low_water: LowWater,
+    /// How the stream below is to be read, and how much came.
+    pub(crate) gauge: Gauge,
 }
 
 impl Connection {
     /// Makes a stream an HTTP connection; nothing is sent yet.
     pub(crate) async fn over(stream: Stream) -> Result<Self, hyper::Error> {
-        let low_water = stream.low_water();
+        let gauge = stream.gauge();
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
             .allow_obsolete_multiline_headers_in_responses(true)
@@ -49,7 +49,7 @@ impl Connection {
         Ok(Self {
             sender,
             driver: Some(Box::pin(driver)),
-            low_water,
+            gauge,
         })
     }
 

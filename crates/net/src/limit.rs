@@ -1,25 +1,57 @@
-//! `--limit-rate`: the one clock and lock around the pure token bucket that all answers of a client share.
+//! `--limit-rate`: the one clock and lock around the pure token bucket that all streams of a connector share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_plan::Bucket;
 use tokio::time::Instant;
 
-/// A rate shared by all answers of a client.
+/// The share of a second whose bytes one read may take, as a divisor. Streams take turns, so this is also how far the rate may
+/// be exceeded at the end by each of them.
+const TURNS: u64 = 50;
+
+/// The most that one read may take, in bytes: more than a TLS record, so that fast limits cost no more calls than needed.
+const TURN: u64 = 64 * 1024;
+
+/// The share of a second whose bytes a socket's buffer holds, as a divisor: the rate is reached on links of up to this latency.
+const BUFFERED: u64 = 8;
+
+/// The smallest and the largest such buffer, in bytes. Beyond the largest the system finds a better size by itself.
+const BUFFER: (usize, usize) = (32 * 1024, 4 * 1024 * 1024);
+
+/// A rate shared by all streams of a connector.
 #[derive(Debug, Clone)]
 pub(crate) struct Limit {
     bucket: Arc<Mutex<Bucket>>,
+    /// What one read may take.
+    turn: usize,
+    /// What a socket's buffer may hold.
+    buffer: usize,
     epoch: Instant,
 }
 
 impl Limit {
-    /// `rate` in bytes a second. After a rest a fiftieth of a second's worth may come at once: no bursts to speak of.
+    /// `rate` in bytes a second. After a rest one turn may come at once: no bursts to speak of.
     pub(crate) fn new(rate: u64) -> Self {
-        let bucket = Bucket::new(rate, rate / 50);
+        let turn = (rate / TURNS).clamp(1, TURN);
+        let bucket = Bucket::new(rate, turn);
         Self {
             bucket: Arc::new(Mutex::new(bucket)),
+            turn: usize::try_from(turn).unwrap_or(usize::MAX),
+            buffer: usize::try_from(rate / BUFFERED)
+                .map_or(BUFFER.1, |n| n.clamp(BUFFER.0, BUFFER.1)),
             epoch: Instant::now(),
         }
+    }
+
+    /// How many bytes one read may take.
+    pub(crate) fn turn(&self) -> usize {
+        self.turn
+    }
+
+    /// How many bytes a socket should hold for its reader: what lies there when a connection is cut has crossed the link
+    /// for nothing.
+    pub(crate) fn buffer(&self) -> usize {
+        self.buffer
     }
 
     /// Counts bytes that came; tells when more may come.

@@ -155,7 +155,11 @@ fn settings_of_the_client() {
         }
     );
     assert_eq!(
-        (client.limit_rate, client.idle, client.tls.insecure),
+        (
+            client.connector.limit_rate,
+            client.idle,
+            client.tls.insecure
+        ),
         (Some(5 << 20), 64, true)
     );
     assert_eq!(client.headers.get_all("x-a").iter().count(), 2);

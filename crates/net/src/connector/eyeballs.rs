@@ -41,8 +41,13 @@ pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
     }
 }
 
-/// The first connection that comes about. Dropping the future drops all attempts.
-pub(super) async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
+/// The first connection that comes about, its receive buffer of a given size if one is told. Dropping the future drops all
+/// attempts.
+pub(super) async fn connect(
+    addresses: &[IpAddr],
+    port: u16,
+    buffer: Option<usize>,
+) -> io::Result<TcpStream> {
     let mut waiting = addresses
         .iter()
         .map(|address| SocketAddr::new(*address, port));
@@ -53,7 +58,7 @@ pub(super) async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpSt
         let more = waiting.len() > 0;
         tokio::select! {
             Some(attempt) = attempts.next() => match attempt {
-                Ok(stream) => return prepared(stream),
+                Ok(stream) => return prepared(stream, buffer),
                 Err(error) => {
                     last = error;
                     // A refusal is an answer: nothing is won by waiting before the next address.
@@ -66,12 +71,16 @@ pub(super) async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpSt
     Err(last)
 }
 
-/// Small writes go out at once, and a dead peer is noticed.
-fn prepared(stream: TcpStream) -> io::Result<TcpStream> {
+/// Small writes go out at once, a dead peer is noticed, and no more than `buffer` bytes wait to be read.
+fn prepared(stream: TcpStream, buffer: Option<usize>) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(&stream);
     let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
-    // A system that knows no keep-alive is no reason to fail.
-    let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+    // A system that knows no keep-alive or wants another size is no reason to fail.
+    let _ = socket.set_tcp_keepalive(&keepalive);
+    if let Some(buffer) = buffer {
+        let _ = socket.set_recv_buffer_size(buffer);
+    }
     Ok(stream)
 }
 

@@ -23,9 +23,10 @@ use url::Url;
 use dns::Dns;
 pub use dns::Pin;
 pub use stream::Stream;
-pub use tcp::{LowWater, Tcp};
+pub use tcp::{Gauge, Tcp};
 
 use crate::error::{Error, Kind};
+use crate::limit::Limit;
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::tls::Tls;
 
@@ -96,6 +97,8 @@ pub struct ConnectorConfig {
     pub family: Family,
     /// Addresses told beforehand (`--resolve`): these names are not looked up.
     pub pins: Vec<Pin>,
+    /// Bytes a second that all streams together may read.
+    pub limit_rate: Option<u64>,
 }
 
 impl Default for ConnectorConfig {
@@ -105,6 +108,7 @@ impl Default for ConnectorConfig {
             connect_timeout: Duration::from_secs(15),
             family: Family::default(),
             pins: Vec::new(),
+            limit_rate: None,
         }
     }
 }
@@ -135,13 +139,21 @@ struct Shared {
     config: ConnectorConfig,
     dns: Dns,
     tls: Tls,
+    limit: Option<Limit>,
 }
 
 impl Connector {
     pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
         let dns = Dns::new(config.pins.clone());
+        let limit = config.limit_rate.map(Limit::new);
+        let shared = Shared {
+            config,
+            dns,
+            tls,
+            limit,
+        };
         Self {
-            shared: Arc::new(Shared { config, dns, tls }),
+            shared: Arc::new(shared),
         }
     }
 
@@ -279,7 +291,9 @@ impl Connector {
     async fn tcp(&self, target: &Target, url: &Url) -> Result<Reached, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
         let begun = Instant::now();
-        let connected = eyeballs::connect(&addresses, target.port).await;
+        let limit = self.shared.limit.as_ref();
+        let buffer = limit.map(Limit::buffer);
+        let connected = eyeballs::connect(&addresses, target.port, buffer).await;
         let stream =
             connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
         let peer = stream
@@ -287,7 +301,7 @@ impl Connector {
             .map_err(|e| Error::new(Kind::Closed, url).because(e))?;
         let connect = begun.elapsed();
         Ok(Reached {
-            stream: Stream::Tcp(Tcp::new(stream)),
+            stream: Stream::Tcp(Tcp::new(stream, limit.cloned())),
             peer,
             dns,
             connect,

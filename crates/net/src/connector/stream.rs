@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use super::tcp::{LowWater, Tcp};
+use super::tcp::{Gauge, Tcp};
 
 /// A stream to a peer.
 #[derive(Debug)]
@@ -22,13 +22,13 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The low-water mark of the TCP stream at the bottom.
+    /// The gauge of the TCP stream at the bottom.
     #[must_use]
-    pub fn low_water(&self) -> LowWater {
+    pub fn gauge(&self) -> Gauge {
         match self {
-            Self::Tcp(stream) => stream.low_water(),
-            Self::Tls(stream) => stream.get_ref().0.get_ref().low_water(),
-            Self::Rewound(_, stream) => stream.low_water(),
+            Self::Tcp(stream) => stream.gauge(),
+            Self::Tls(stream) => stream.get_ref().0.get_ref().gauge(),
+            Self::Rewound(_, stream) => stream.gauge(),
         }
     }
 }

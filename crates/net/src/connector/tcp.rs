@@ -1,65 +1,103 @@
-//! A TCP stream whose reader may say how much is worth being woken for.
+//! The TCP stream at the bottom of every other: how much its reader is woken for, and how fast it may be read.
 //!
 //! A peer on a fast link sends small pieces, and each wakes the reader: it reads sixteen kilobytes, finds nothing more and
 //! sleeps again, tens of thousands of times a second, on a processor that the next piece needs. With a low-water mark
 //! (`SO_RCVLOWAT`) the kernel wakes it when enough has come. Bytes below the mark are still handed out when asked for.
+//!
+//! A rate limit is kept here and not above, where TLS and HTTP have read ahead already: what is not read yet fills the
+//! socket's buffer, and the peer waits.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The mark that a reader wishes for, in bytes; whoever holds a clone can move it. The stream obeys at its next read.
-#[derive(Debug, Clone)]
-pub struct LowWater(Arc<AtomicU32>);
+use crate::limit::Limit;
 
-impl LowWater {
-    /// Moves the mark; 1 is to be woken for every byte.
-    pub fn set(&self, bytes: u32) {
-        self.0.store(bytes.max(1), Ordering::Relaxed);
+/// What a stream at the bottom and the reader at the top tell each other past everything between. Clones are one gauge.
+#[derive(Debug, Clone, Default)]
+pub struct Gauge(Arc<Readings>);
+
+#[derive(Debug, Default)]
+struct Readings {
+    /// How many bytes are worth being woken for; 0 is as good as 1. Set above, obeyed below at the next read.
+    low_water: AtomicU32,
+    /// Bytes that were read from the socket. Set below.
+    came: AtomicU64,
+}
+
+impl Gauge {
+    /// Moves the low-water mark; 1 is to be woken for every byte.
+    pub fn set_low_water(&self, bytes: u32) {
+        self.0.low_water.store(bytes, Ordering::Relaxed);
     }
 
-    /// Where the mark is.
+    /// Where the low-water mark is.
     #[must_use]
-    pub fn current(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
+    pub fn low_water(&self) -> u32 {
+        self.0.low_water.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Bytes that came over the socket, whatever became of them above.
+    #[must_use]
+    pub fn came(&self) -> u64 {
+        self.0.came.load(Ordering::Relaxed)
     }
 }
 
-/// TCP with a [`LowWater`] mark.
+/// TCP with a [`Gauge`], and with a rate limit if there is one.
 #[derive(Debug)]
 pub struct Tcp {
     stream: TcpStream,
-    /// Where the reader wants the mark.
-    wanted: LowWater,
-    /// Where the kernel has it.
-    set: u32,
+    gauge: Gauge,
+    /// Where the kernel has the low-water mark.
+    mark: u32,
+    /// The limit, and when the next byte may be read.
+    pace: Option<Pace>,
+}
+
+#[derive(Debug)]
+struct Pace {
+    limit: Limit,
+    /// Boxed once for the stream's life; only moved later.
+    due: Pin<Box<Sleep>>,
 }
 
 impl Tcp {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub(super) fn new(stream: TcpStream, limit: Option<Limit>) -> Self {
+        let pace = limit.map(|limit| Pace {
+            limit,
+            due: Box::pin(sleep_until(Instant::now())),
+        });
         Self {
             stream,
-            wanted: LowWater(Arc::new(AtomicU32::new(1))),
-            set: 1,
+            gauge: Gauge::default(),
+            mark: 1,
+            pace,
         }
     }
 
-    pub(super) fn low_water(&self) -> LowWater {
-        self.wanted.clone()
+    pub(super) fn gauge(&self) -> Gauge {
+        self.gauge.clone()
     }
 
     /// Tells the kernel where the mark is now wanted. Not to be heard is no harm: then the reader is woken more often.
     fn obey(&mut self) {
-        let wanted = self.wanted.current();
-        if wanted == self.set {
+        // Under a limit pieces are small on purpose.
+        let wanted = if self.pace.is_some() {
+            1
+        } else {
+            self.gauge.low_water()
+        };
+        if wanted == self.mark {
             return;
         }
-        self.set = wanted;
+        self.mark = wanted;
         #[cfg(target_os = "linux")]
         {
             use std::os::fd::AsFd;
@@ -76,7 +114,36 @@ impl AsyncRead for Tcp {
     ) -> Poll<io::Result<()>> {
         let tcp = self.get_mut();
         tcp.obey();
-        Pin::new(&mut tcp.stream).poll_read(cx, buffer)
+        let stream = Pin::new(&mut tcp.stream);
+        let came = match &mut tcp.pace {
+            None => {
+                let before = buffer.filled().len();
+                std::task::ready!(stream.poll_read(cx, buffer))?;
+                buffer.filled().len() - before
+            }
+            Some(pace) => std::task::ready!(pace.poll_read(stream, cx, buffer))?,
+        };
+        tcp.gauge.0.came.fetch_add(came as u64, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Pace {
+    /// Reads when it is time, and no more than a turn's worth.
+    fn poll_read(
+        &mut self,
+        stream: Pin<&mut TcpStream>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.due.as_mut().poll(cx));
+        let turn = self.limit.turn().min(buffer.remaining());
+        let mut turn = ReadBuf::new(buffer.initialize_unfilled_to(turn));
+        std::task::ready!(stream.poll_read(cx, &mut turn))?;
+        let came = turn.filled().len();
+        buffer.advance(came);
+        self.due.as_mut().reset(self.limit.pay(came as u64));
+        Poll::Ready(Ok(came))
     }
 }
 
