@@ -67,7 +67,7 @@ impl Default for GetOptions {
         Self {
             // Sixteen is what aria2 allows and what browsers' and CDNs' per-client limits tolerate.
             connections: Connections::Auto { max: 16 },
-            min_segment: 1 << 20,
+            min_segment: 256 << 10,
             segment: None,
             resume: true,
             existing: Existing::default(),

@@ -113,7 +113,7 @@ pub(crate) struct SpeedArgs {
     #[arg(
         long,
         value_name = "SIZE",
-        default_value = "1M",
+        default_value = "256k",
         allow_negative_numbers = true
     )]
     pub(crate) min_segment_size: Size,

@@ -157,6 +157,12 @@ impl Connector {
         }
     }
 
+    /// Whether all streams together are held to a rate.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.shared.limit.is_some()
+    }
+
     /// A stream to a target, through a proxy if one is given. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors

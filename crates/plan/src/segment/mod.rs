@@ -132,7 +132,7 @@ impl SegmentPlan {
             let size = self.size_of_next(gap.end - gap.start);
             return Some(self.hold(gap.start..gap.start + size, None, now));
         }
-        let over = takeover::best(&self.held, &self.pace, now)?;
+        let over = takeover::best(&self.held, &self.options, &self.pace, now)?;
         let victim = self
             .held
             .iter_mut()
@@ -156,7 +156,8 @@ impl SegmentPlan {
     /// Whether [`SegmentPlan::claim`] would give something.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        !self.unclaimed.is_empty() || takeover::best(&self.held, &self.pace, now).is_some()
+        !self.unclaimed.is_empty()
+            || takeover::best(&self.held, &self.options, &self.pace, now).is_some()
     }
 
     /// The head of a claim's answer came.

@@ -26,6 +26,8 @@ pub struct SegmentOptions {
     pub fixed: Option<u64>,
     /// Connections that there may be: claims leave enough for all of them.
     pub connections: usize,
+    /// All connections together are held to a rate: then none is slow by itself, and taking from it wins nothing.
+    pub paced: bool,
 }
 
 impl Default for SegmentOptions {
@@ -33,17 +35,24 @@ impl Default for SegmentOptions {
         Self {
             // Most files are smaller and then need one request; a larger one has begun before the second is asked for.
             first: 16 << 20,
-            // At 1 MiB the request's head is a thousandth of a percent and its latency is what counts.
-            min: 1 << 20,
+            // A request and its head are a thousandth of it; what else a request costs is measured, and asks for more. A piece of
+            // a slow connection's rest that is smaller is sooner fetched by the one who has it.
+            min: 256 << 10,
             // What a stalled connection can keep to itself until it is taken over.
             max: 64 << 20,
             fixed: None,
             connections: 16,
+            paced: false,
         }
     }
 }
 
 impl SegmentOptions {
+    /// Whether an idle worker may take part of what a slow one still holds; the rest of a silent one it may always have.
+    pub(super) fn splits(&self) -> bool {
+        self.fixed.is_none() && !self.paced
+    }
+
     /// The size of the next claim: half of an even share of what is unclaimed, within limits.
     pub(super) fn size(&self, pace: &Pace, unclaimed: u64, workers: u64) -> u64 {
         if let Some(fixed) = self.fixed {

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use super::sizes::Pace;
+use super::sizes::{Pace, SegmentOptions};
 use super::{ClaimId, Holding};
-
-/// A smaller piece, in bytes, is sooner fetched by the one who has it.
-const LEAST: u64 = 256 * 1024;
 
 /// What must be won, in seconds, beyond the latency of asking: a take-over throws away a connection and what is in flight on it.
 const MARGIN: f64 = 0.02;
@@ -39,24 +36,38 @@ pub(super) struct Cut {
 }
 
 /// The take-over that wins most, if any pays.
-pub(super) fn best(held: &[Holding], pace: &Pace, now: Duration) -> Option<Cut> {
-    let cuts = held.iter().filter_map(|holding| cut(holding, pace, now));
+pub(super) fn best(
+    held: &[Holding],
+    options: &SegmentOptions,
+    pace: &Pace,
+    now: Duration,
+) -> Option<Cut> {
+    let cuts = held.iter().filter_map(|holding| {
+        silenced(holding, pace, now).or_else(|| {
+            let piece = options.splits().then(|| split(holding, pace, now))?;
+            piece.filter(|cut| holding.end - cut.from >= options.min)
+        })
+    });
     cuts.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
 
-fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
+/// All the rest of a worker that has been silent for too long.
+fn silenced(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
+    let silence = now.saturating_sub(holding.last).as_secs_f64();
+    let left = holding.end - holding.reserved;
+    (left > 0 && silence > patience(holding, pace)).then_some(Cut {
+        victim: holding.id,
+        from: holding.reserved,
+        // How long it would stay silent nobody knows: such a cut is always the best.
+        gain: f64::MAX,
+    })
+}
+
+/// So much of a slow worker's rest that both end together.
+fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let left = holding.end - holding.reserved;
     if left == 0 {
         return None;
-    }
-    let silence = now.saturating_sub(holding.last).as_secs_f64();
-    if silence > patience(holding, pace) {
-        // How long it would stay silent nobody knows: such a cut is always the best.
-        return Some(Cut {
-            victim: holding.id,
-            from: holding.reserved,
-            gain: f64::MAX,
-        });
     }
     let answered = holding.answered?;
     let seconds = now.saturating_sub(answered).as_secs_f64();
@@ -70,7 +81,7 @@ fn cut(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let piece = left as f64 - kept;
     let gain = left as f64 / slow - (kept / slow).max(pace.latency() + piece / fast);
     let from = holding.end - floor(piece).min(left);
-    (holding.end - from >= LEAST && gain > pace.latency() + MARGIN).then_some(Cut {
+    (gain > pace.latency() + MARGIN).then_some(Cut {
         victim: holding.id,
         from,
         gain,

@@ -8,3 +8,4 @@
 mod link;
 mod segments;
 mod simulation;
+mod takeovers;

@@ -13,6 +13,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
         max: 512,
         fixed,
         connections,
+        paced: false,
     }
 }
 
@@ -251,104 +252,4 @@ fn an_answer_is_adopted_as_far_as_it_is_needed() {
         200..1000
     );
     assert_eq!(plan.unclaimed(), 0);
-}
-
-#[test]
-fn a19_a_silent_worker_loses_its_whole_rest_and_a_fast_one_nothing() {
-    let mut plan = SegmentPlan::new(
-        4 << 20,
-        &RangeSet::new(),
-        SegmentOptions {
-            fixed: Some(4 << 20),
-            ..SegmentOptions::default()
-        },
-    );
-    let silent = plan.claim(Duration::ZERO).unwrap();
-    plan.first_byte(silent.id, Duration::from_millis(10));
-    let granted = plan.reserve(silent.id, 1 << 20, Duration::from_millis(20));
-    plan.wrote(silent.id, granted);
-    assert!(!plan.has_work(Duration::from_millis(30)));
-    let over = plan.claim(Duration::from_secs(5)).unwrap();
-    assert_eq!(over.range, 1 << 20..4 << 20);
-    assert!(over.taken_from.unwrap().voided);
-    assert_eq!(plan.reserve(silent.id, 1000, Duration::from_secs(6)), 0);
-}
-
-/// Idle workers that look every 100 ms, as many as are let, against an origin whose answers begin so late and then come
-/// at once. Returns when the file was whole, and how many requests that took.
-fn with_late_answers(
-    mut plan: SegmentPlan,
-    answers_after: Duration,
-    workers: usize,
-) -> (Duration, usize) {
-    let mut held: Vec<(Claim, Duration)> = Vec::new();
-    let (mut now, mut requests) = (Duration::ZERO, 0);
-    while !plan.is_complete() {
-        assert!(
-            now < Duration::from_secs(3600),
-            "{requests} requests, and never done"
-        );
-        held.retain(|(claim, asked)| {
-            if now < *asked + answers_after {
-                // A holder that is left with nothing is cut.
-                let cut = plan.end(claim.id) == claim.range.start;
-                if cut {
-                    plan.release(claim.id);
-                }
-                return !cut;
-            }
-            plan.first_byte(claim.id, now);
-            let granted = plan.reserve(claim.id, u64::MAX, now);
-            plan.wrote(claim.id, granted);
-            plan.release(claim.id);
-            false
-        });
-        while held.len() < workers && plan.has_work(now) {
-            let claim = plan.claim(now).unwrap();
-            requests += 1;
-            held.push((claim, now));
-        }
-        now += Duration::from_millis(100);
-    }
-    (now, requests)
-}
-
-/// A file whose first 16 MiB came with the first answer: the rest is one claim.
-fn first_answer_in_hand(length: u64) -> SegmentPlan {
-    let mut plan = SegmentPlan::new(length, &RangeSet::new(), SegmentOptions::default());
-    let first = plan.adopt(0..16 << 20, Duration::ZERO).unwrap();
-    plan.first_byte(first.id, Duration::ZERO);
-    let granted = plan.reserve(first.id, 16 << 20, Duration::from_millis(10));
-    plan.wrote(first.id, granted);
-    plan.release(first.id);
-    plan
-}
-
-#[test]
-fn a19_an_origin_that_answers_late_is_waited_for_in_the_end() {
-    // Each second an idle worker takes the rest of one that has heard nothing yet. If all were given the same second,
-    // none would ever be answered.
-    for seconds in [1, 2, 3, 8, 25] {
-        let late = Duration::from_secs(seconds);
-        let plan = first_answer_in_hand(17 << 20);
-        let (took, requests) = with_late_answers(plan, late, 2);
-        assert!(
-            took <= late * 3 + Duration::from_secs(1),
-            "{took:?} for answers after {late:?}"
-        );
-        assert!(
-            requests <= 6,
-            "{requests} requests for answers after {late:?}"
-        );
-    }
-}
-
-#[test]
-fn an_adopted_answer_says_nothing_of_the_latency() {
-    // Its request was sent before there was a plan.
-    assert_eq!(first_answer_in_hand(17 << 20).latency(), Duration::ZERO);
-    let mut plan = first_answer_in_hand(64 << 20);
-    let claim = plan.claim(Duration::from_secs(1)).unwrap();
-    plan.first_byte(claim.id, Duration::from_secs(3));
-    assert_eq!(plan.latency(), Duration::from_secs(2));
 }

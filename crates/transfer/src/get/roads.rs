@@ -162,6 +162,7 @@ impl Run<'_> {
             max: defaults.max.max(options.min_segment),
             fixed: options.segment,
             connections: options.connections.most(),
+            paced: self.engine.client.connector().is_limited(),
         }
     }
 
