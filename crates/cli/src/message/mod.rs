@@ -101,7 +101,6 @@ fn transport_hint(kind: &Kind) -> Option<&'static str> {
         }
         Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows it",
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
-        Kind::Stall | Kind::Closed => "the same command goes on where this one stopped",
         _ => return None,
     })
 }

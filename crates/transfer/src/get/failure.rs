@@ -91,6 +91,9 @@ impl Failure {
     /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         Some(match self {
+            Self::Transport { error, .. } if *error.kind() == haul_net::Kind::Protocol => {
+                Trouble::Garbled
+            }
             Self::Transport { error, answered } => Trouble::Transport {
                 transient: error.is_transient(),
                 answered: *answered,
@@ -115,16 +118,13 @@ impl Failure {
                 url,
                 range,
                 source: error,
+                resumable: false,
             },
             Self::Status { status, .. } => GetError::Status { url, status },
             Self::Unauthorized { status, realm } => GetError::Unauthorized { url, status, realm },
             Self::Unusable { why, .. } => GetError::Refused { url, why },
             Self::Changed => GetError::Changed { url },
-            Self::Local(source) => GetError::Local {
-                action: "write",
-                path: path.to_owned(),
-                source,
-            },
+            Self::Local(source) => GetError::local("write", path.to_owned(), source),
         }
     }
 }
