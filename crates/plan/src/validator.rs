@@ -237,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn a6_without_tags_another_date_is_another_version() {
+        let dated = |date| version(&[("last-modified", date)]);
+        let (old, new) = (
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:38 GMT",
+        );
+        assert_eq!(dated(old).compare(&dated(old)), Sameness::Same);
+        assert_eq!(dated(old).compare(&dated(new)), Sameness::Different);
+    }
+
+    #[test]
     fn a6_a_date_is_sent_as_if_range_only_when_it_is_a_strong_validator() {
         let modified = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(version(&[modified]).if_range(), None);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use haul_lab::breakage::DigestField;
 use haul_lab::{Content, Resource, When, breakage};
 use haul_transfer::{Class, Connections, GetError, Output};
 
@@ -213,4 +214,33 @@ async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misrea
         Some(206),
         "what came was kept"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_every_field_that_tells_a_digest_is_believed_when_it_is_right_and_when_it_is_wrong() {
+    for field in [
+        DigestField::Repr,
+        DigestField::Content,
+        DigestField::Obsolete,
+        DigestField::Md5,
+        DigestField::Amazon,
+    ] {
+        let whole = || Resource::new(content()).rule(When::always(), breakage::ignore_range);
+        let case = Case::new();
+        let (ran, _origin) = case
+            .run(whole().rule(When::always(), breakage::digest(field)))
+            .await;
+        ran.outcome();
+        case.assert_file(&content());
+        let case = Case::new();
+        let (ran, _origin) = case
+            .run(whole().rule(When::always(), breakage::wrong_digest(field)))
+            .await;
+        assert!(
+            matches!(ran.error(), GetError::Checksum { .. }),
+            "{field:?}: {:?}",
+            ran.error()
+        );
+        assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
+    }
 }

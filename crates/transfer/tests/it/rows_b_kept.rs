@@ -210,3 +210,31 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
     let again = case.get(&url).await;
     assert!(again.outcome().resumed > 0, "the promise was not kept");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
+    let case = Case::new();
+    let origin = Origin::builder()
+        .resource("/f.bin", Resource::new(content()))
+        .rate_per_connection(2 << 20)
+        .start()
+        .await;
+    let url = origin.url("/f.bin");
+    // A file that appears under the final name is kept, and so is what came.
+    let appears = async {
+        claimed(&case).await;
+        std::fs::write(case.path(), "mine").unwrap();
+    };
+    let (ran, ()) = tokio::join!(case.get(&url), appears);
+    assert!(matches!(ran.error(), GetError::Exists { .. }));
+    assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
+    std::fs::remove_file(case.path()).unwrap();
+    let asked = origin.asked().len();
+    let ran = case.get(&url).await;
+    assert_eq!(
+        (ran.outcome().resumed, ran.outcome().fetched),
+        (content().length(), 0)
+    );
+    assert_eq!(origin.asked().len(), asked);
+    case.assert_file(&content());
+}
