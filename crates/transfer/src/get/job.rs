@@ -22,7 +22,7 @@ use super::segmented::First;
 use super::sequential::Body;
 use crate::disk::{Target, blocking};
 use crate::error::GetError;
-use crate::options::{Job, Outcome};
+use crate::options::{Job, Outcome, Output};
 
 /// A job under way.
 #[derive(Debug)]
@@ -83,6 +83,9 @@ impl<'a> Run<'a> {
         let place = Place::resolve(&self.job.output)?;
         self.path = place.path().to_owned();
         if let Place::Stream(sink) = place {
+            if let Output::File(path) = &self.job.output {
+                self.path = path.clone();
+            }
             return self.outward(sink).await;
         }
         let done = self.inward(&place).await;

@@ -144,6 +144,7 @@ async fn b4_a_full_device_promises_nothing() {
     case.output = Some(Output::File("/dev/full".into()));
     let (ran, _origin) = case.run(Resource::new(content())).await;
     assert_eq!(ran.error().class(), Class::LocalIo);
+    assert!(ran.error().to_string().contains("/dev/full"));
     assert!(ran.error().hint().is_some_and(|hint| hint.contains("room")));
     assert!(!ran.promises(), "{:?}", ran.error().hint());
 }
