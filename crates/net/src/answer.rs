@@ -151,11 +151,18 @@ enum Broke {
 
 /// What an error of hyper's means.
 pub(crate) fn http_kind(error: &hyper::Error) -> Kind {
-    if error.is_parse() {
+    if error.is_parse() || is_misframed(error) {
         Kind::Protocol
     } else {
         Kind::Closed
     }
+}
+
+/// Whether chunks are none. Hyper says so by an I/O error of this kind, which no socket has.
+fn is_misframed(error: &hyper::Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
 }
 
 impl Body {

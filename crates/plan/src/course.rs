@@ -20,6 +20,10 @@ const PATIENCE: u32 = 3;
 /// down should be told while the user still looks, and a restart in that moment is rare.
 const OPENING: u32 = 3;
 
+/// How many times an answer that is no HTTP is asked for again before bytes come: a proxy or balancer in trouble may garble one,
+/// but what garbles three in a row is made so.
+const GARBLED: u32 = 2;
+
 /// What went wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -30,6 +34,8 @@ pub enum Trouble {
         /// Whether the request had an answer before it broke.
         answered: bool,
     },
+    /// What came is no HTTP, or more of it than anyone takes: a head without end, a NUL in it, a chunk that is none.
+    Garbled,
     /// 408, 429 or 5xx.
     Busy {
         /// What Retry-After said.
@@ -95,6 +101,8 @@ pub struct Course {
     changes: u32,
     /// How many times the first URL was asked again since bytes last came.
     resolved: u32,
+    /// Answers that were no HTTP since bytes last came.
+    garbled: u32,
     /// Whether ranges were given up already.
     one_stream: bool,
     /// Whether the origin has ever answered something usable.
@@ -110,6 +118,7 @@ impl Course {
             unusable: 0,
             changes: 0,
             resolved: 0,
+            garbled: 0,
             one_stream: false,
             begun: false,
         }
@@ -119,6 +128,7 @@ impl Course {
     pub fn on_progress(&mut self, bytes: u64) {
         if bytes > 0 {
             self.resolved = 0;
+            self.garbled = 0;
         }
         self.retry.on_progress(bytes);
     }
@@ -154,6 +164,7 @@ impl Course {
                 answered: false, ..
             } if !self.begun && self.retries() >= OPENING => Action::GiveUp,
             Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
+            Trouble::Garbled => self.garbled(standing),
             Trouble::Busy { retry_after } if standing.flowing > 0 => {
                 Action::Fewer(self.capped(retry_after))
             }
@@ -164,6 +175,15 @@ impl Course {
             Trouble::IfRangeMisread => Action::WithoutIfRange,
             Trouble::Changed | Trouble::PastEnd => self.changed(),
         }
+    }
+
+    /// The same request brings the same garbage, but for accidents: a few more tries, others that deliver or not.
+    fn garbled(&mut self, standing: Standing) -> Action {
+        if self.garbled >= GARBLED {
+            return Action::GiveUp;
+        }
+        self.garbled += 1;
+        self.again(None, standing, Action::Retry)
     }
 
     /// Again after a pause, while the budget lasts.

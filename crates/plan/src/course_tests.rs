@@ -167,6 +167,24 @@ fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
 }
 
 #[test]
+fn a23_answers_that_are_no_http_are_asked_for_twice_more_and_bytes_forgive_them() {
+    for standing in [ALONE, AMONG] {
+        let mut course = course();
+        let tries = |course: &mut Course| {
+            (0..100)
+                .take_while(|_| course.on_trouble(Trouble::Garbled, standing) != Action::GiveUp)
+                .count()
+        };
+        assert_eq!(tries(&mut course), 2);
+        // An answer that only began well forgives nothing.
+        course.on_usable_answer();
+        assert_eq!(tries(&mut course), 0);
+        course.on_progress(1);
+        assert_eq!(tries(&mut course), 2);
+    }
+}
+
+#[test]
 fn what_cannot_heal_ends_the_job_at_once() {
     for trouble in [
         Trouble::Transport {
@@ -191,6 +209,7 @@ fn any_trouble() -> impl Strategy<Value = Trouble> {
             transient,
             answered
         }),
+        Just(Trouble::Garbled),
         any::<Option<Duration>>().prop_map(|retry_after| Trouble::Busy { retry_after }),
         any::<u16>().prop_map(|status| Trouble::Denied { status }),
         Just(Trouble::RangeIgnored),

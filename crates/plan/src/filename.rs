@@ -1,7 +1,8 @@
 //! What a download is called: from Content-Disposition (RFC 6266, RFC 8187) or the URL, always a safe base name.
 //!
 //! Whatever a peer writes, the result names a file inside the directory that the user chose: one component, no
-//! separator, nothing that a shell, a terminal or another system takes for something else (row A25).
+//! separator, nothing that a shell, a terminal or another system takes for something else (row A25), and nothing that ends as
+//! the temporary names of downloads do.
 
 use http::HeaderValue;
 use percent_encoding::percent_decode_str;
@@ -12,6 +13,9 @@ const LONGEST: usize = 200;
 
 /// The name when nothing better is to be had, as wget has it.
 const FALLBACK: &str = "index.html";
+
+/// What the names of a download's companions end in: the bytes so far, the journal, what was not the file meant.
+pub const COMPANIONS: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
 
 /// Names that Windows takes for devices, whatever their ending.
 const RESERVED: [&str; 22] = [
@@ -71,7 +75,32 @@ pub fn safe(name: &str) -> Option<String> {
     } else {
         trimmed
     };
-    Some(shorten(&named))
+    Some(apart_from_companions(shorten(&named)))
+}
+
+/// Whether a name ends as a companion's does, as a file system that folds case sees it.
+#[must_use]
+pub fn is_companion(name: &str) -> bool {
+    companion_ending(name).is_some()
+}
+
+/// Where a companion's ending begins in a name. Dots and blanks behind it count for nothing, as on Windows.
+fn companion_ending(name: &str) -> Option<usize> {
+    let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
+    let at = name.rfind('.')?;
+    // By way of the upper case, which joins letters that only look different (a long s and an s).
+    let upper = name[at..].chars().flat_map(char::to_uppercase);
+    let folded: String = upper.flat_map(char::to_lowercase).collect();
+    COMPANIONS.contains(&folded.as_str()).then_some(at)
+}
+
+/// A finished file must not look like another download's companion, or that one would take it for its own: the ending's dot
+/// gives way. The length stays, so that this can be the last step.
+fn apart_from_companions(mut name: String) -> String {
+    if let Some(at) = companion_ending(&name) {
+        name.replace_range(at..=at, "_");
+    }
+    name
 }
 
 /// Letters, digits and punctuation of any script; no separators, wildcards, controls or direction marks.

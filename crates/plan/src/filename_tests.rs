@@ -65,6 +65,38 @@ fn a25_a_name_never_leaves_the_directory() {
 }
 
 #[test]
+fn a25_a_name_never_ends_as_a_companion_of_a_download_does() {
+    for (text, name) in [
+        ("attachment; filename=f.haul-part", "f_haul-part"),
+        ("attachment; filename=f.HAUL-Journal", "f_HAUL-Journal"),
+        (
+            "attachment; filename=\"f.haul-bad-checksum\"",
+            "f_haul-bad-checksum",
+        ),
+        ("attachment; filename=\"f.haul-part. .\"", "f_haul-part"),
+        ("attachment; filename=\".haul-part\"", "_haul-part"),
+        (
+            "attachment; filename=f.haul-part.haul-part",
+            "f.haul-part_haul-part",
+        ),
+        // The long s and the sign for Kelvin, which some file systems take for s and k.
+        (
+            "attachment; filename*=UTF-8''f.haul-bad-chec%E2%84%AA%C5%BFum",
+            "f_haul-bad-chec\u{212a}\u{17f}um",
+        ),
+        ("attachment; filename=f.haul-parts", "f.haul-parts"),
+        ("attachment; filename=haul-part", "haul-part"),
+    ] {
+        assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
+    }
+    assert_eq!(url("http://h.test/a/f.iso.haul-part"), "f.iso_haul-part");
+    assert_eq!(url("http://h.test/f%2Ehaul-journal"), "f_haul-journal");
+    // Cutting a long name must not bring an ending to light.
+    let long = format!("{}.haul-part{}", "n".repeat(LONGEST - 10), "x".repeat(30));
+    assert!(!is_companion(&safe(&long).unwrap()));
+}
+
+#[test]
 fn a25_a_long_name_is_cut_before_its_ending() {
     let name = disposition(&format!("attachment; filename={}.tar.gz", "n".repeat(300))).unwrap();
     assert!(name.len() <= LONGEST && name.ends_with(".gz"));
@@ -80,7 +112,29 @@ fn names_from_urls_are_decoded_and_safe() {
     assert_eq!(url("http://h.test/%ff%00"), "index.html");
 }
 
+/// Names that come close to a companion's.
+fn near_companion() -> impl Strategy<Value = String> {
+    let ending = prop_oneof![
+        Just(".haul-part"),
+        Just(".Haul-Journal"),
+        Just(".haul-bad-checKsum"),
+        Just(".haul-par")
+    ];
+    let tail = prop_oneof![Just(""), Just("."), Just(" "), Just("\u{200b}"), Just("x")];
+    (".{0,4}|n{180,210}", ending, tail)
+        .prop_map(|(stem, ending, tail)| format!("{stem}{ending}{tail}"))
+}
+
 proptest! {
+    #[test]
+    fn a25_no_name_is_taken_for_a_companion_and_cleaning_again_changes_nothing(name in near_companion()) {
+        if let Some(safe_name) = safe(&name) {
+            prop_assert!(!is_companion(&safe_name), "{safe_name}");
+            prop_assert!(!is_companion(&safe_name.to_ascii_uppercase()), "{safe_name}");
+            prop_assert_eq!(safe(&safe_name), Some(safe_name.clone()));
+        }
+    }
+
     #[test]
     fn a25_a_safe_name_is_one_plain_component_whatever_was_asked_for(name: String) {
         if let Some(safe_name) = safe(&name) {

@@ -6,10 +6,11 @@
 //!
 //! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
 //! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
-//! connections, and [`Course`] what follows a failure.
+//! connections, [`CheckpointClock`] when what came is written down, and [`Course`] what follows a failure.
 
 mod answer;
 mod bucket;
+mod checkpoint;
 mod checksum;
 mod content_range;
 mod control;
@@ -25,6 +26,7 @@ mod validator;
 
 pub use answer::{Asked, ContentCoding, Refusal, Verdict, judge};
 pub use bucket::Bucket;
+pub use checkpoint::{CheckpointClock, CheckpointOptions};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use control::{ConnectionControl, ControlOptions, Sample};

@@ -168,6 +168,16 @@ impl Version {
         }
     }
 
+    /// Whether bytes of several answers may make one file: when each answer says which version it is of, when a digest would find
+    /// out at the end (`verified`), or when the user asked for several connections (`told`).
+    ///
+    /// Without any of these a file that changed between two requests, its length staying the same, would be a mix that
+    /// nobody notices (row A7); a single answer is of one version.
+    #[must_use]
+    pub fn may_be_joined(&self, verified: bool, told: bool) -> bool {
+        self.is_pinned() || verified || told
+    }
+
     /// Whether anything but the length tells this version from another.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
@@ -227,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn a6_without_tags_another_date_is_another_version() {
+        let dated = |date| version(&[("last-modified", date)]);
+        let (old, new) = (
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:38 GMT",
+        );
+        assert_eq!(dated(old).compare(&dated(old)), Sameness::Same);
+        assert_eq!(dated(old).compare(&dated(new)), Sameness::Different);
+    }
+
+    #[test]
     fn a6_a_date_is_sent_as_if_range_only_when_it_is_a_strong_validator() {
         let modified = ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(version(&[modified]).if_range(), None);
@@ -244,6 +265,9 @@ mod tests {
     #[test]
     fn a7_without_validators_the_length_rules() {
         assert!(!version(&[]).is_pinned());
+        assert!(!version(&[]).may_be_joined(false, false));
+        assert!(version(&[]).may_be_joined(true, false) && version(&[]).may_be_joined(false, true));
+        assert!(version(&[("etag", "W/\"1\"")]).may_be_joined(false, false));
         assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
         assert!(!version(&[]).same(&Version {
             length: Some(11),

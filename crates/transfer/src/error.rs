@@ -37,6 +37,8 @@ pub enum GetError {
         range: Option<Range<u64>>,
         /// What the transport said.
         source: Box<haul_net::Error>,
+        /// Whether the same command goes on where this one stopped.
+        resumable: bool,
     },
     /// The origin answered with a status that ends the job.
     #[error("{} answered {status}", shown(.url))]
@@ -104,6 +106,20 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
+    /// A name that a download needs beside the final one is taken by something that no haul left there.
+    #[error("{} is in the way: {what}", .path.display())]
+    InTheWay {
+        /// The name.
+        path: PathBuf,
+        /// Why it is taken for somebody else's.
+        what: &'static str,
+    },
+    /// The name asked for is one that haul gives to the companions of a download.
+    #[error("{} would look like a temporary file of haul's own", .path.display())]
+    CompanionName {
+        /// The name.
+        path: PathBuf,
+    },
     /// The output is a directory.
     #[error("{} is a directory", .path.display())]
     IsDirectory {
@@ -143,6 +159,8 @@ pub enum GetError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+        /// Whether the same command goes on where this one stopped.
+        resumable: bool,
     },
     /// Standard output, a FIFO or a device took no more.
     #[error("cannot write to {}", .path.display())]
@@ -169,14 +187,44 @@ pub enum GetError {
 }
 
 impl GetError {
+    /// Stopped by the caller. Whether that can be resumed is said at the end of the job, as for every other error.
+    pub(crate) const STOPPED: Self = Self::Interrupted { resumable: false };
+
+    /// The disk said no.
+    pub(crate) fn local(action: &'static str, path: PathBuf, source: io::Error) -> Self {
+        Self::Local {
+            action,
+            path,
+            source,
+            resumable: false,
+        }
+    }
+
+    /// Says whether something was kept that the same command goes on with. Nothing else may promise it.
+    pub(crate) fn kept(mut self, kept: bool) -> Self {
+        if let Self::Transport { resumable, .. }
+        | Self::Local { resumable, .. }
+        | Self::Interrupted { resumable } = &mut self
+        {
+            *resumable = kept;
+        }
+        self
+    }
+
     /// The kind of end, for an exit code.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
+            // Nothing was verified: the origin did what nobody asked for, and in a way that is not known here.
+            Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
+                Class::Network
+            }
             Self::Changed { .. } | Self::Checksum { .. } | Self::Decode { .. } => {
                 Class::Verification
             }
             Self::Exists { .. }
+            | Self::InTheWay { .. }
+            | Self::CompanionName { .. }
             | Self::IsDirectory { .. }
             | Self::Locked { .. }
             | Self::Twice { .. }
@@ -187,90 +235,6 @@ impl GetError {
             _ => Class::Network,
         }
     }
-
-    /// What the user may do about it.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Unauthorized { status, .. } if status.as_u16() == 407 => Some(
-                "give the proxy's credentials in --proxy http://user:password@host:port".into(),
-            ),
-            Self::Unauthorized {
-                authorized: true, ..
-            } => Some("check the user name and password, or the token".into()),
-            Self::Unauthorized { .. } => {
-                Some("give credentials with -u USER, --bearer or --netrc".into())
-            }
-            Self::Status {
-                status, authorized, ..
-            } if status.as_u16() == 403 => Some(
-                if *authorized {
-                    "these credentials do not open it; others go with -u USER, --bearer or --netrc"
-                } else {
-                    "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
-                }
-                .into(),
-            ),
-            Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
-                Some("check the URL".into())
-            }
-            Self::Status { .. } | Self::Transport { .. } => None,
-            Self::Refused { .. } => Some("-x 1 asks for the file over one connection".into()),
-            Self::Changed { .. } => Some("try again when the origin is at rest".into()),
-            Self::BrokenStream { .. } => {
-                Some("write to a file with -o FILE: it can be resumed".into())
-            }
-            Self::Checksum { aside, .. } => Some(match aside {
-                Some(path) => format!("what came was set aside as {}", path.display()),
-                None => "what came must not be used".into(),
-            }),
-            Self::Exists { .. } => Some(
-                "--overwrite replaces it, --update does so only if the origin has a newer one"
-                    .into(),
-            ),
-            Self::IsDirectory { path } => {
-                Some(format!("-d {} puts the file into it", path.display()))
-            }
-            Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
-            Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
-            Self::Stream { source, .. } => Some(stream_hint(source).into()),
-            Self::NoSpace { .. } => Some("make room and run the same command again".into()),
-            Self::Local { source, .. } => local_hint(source),
-            Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
-            Self::Interrupted { resumable: true } => Some("the same command goes on".into()),
-            Self::Interrupted { resumable: false } => None,
-        }
-    }
-}
-
-/// What may be done about an output that takes no more.
-fn stream_hint(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::BrokenPipe => "whoever read it is gone",
-        io::ErrorKind::StorageFull => "where it leads to there is no room",
-        _ => "-o FILE writes to a file",
-    }
-}
-
-/// Disk errors that a user can mend, by what the system calls them.
-fn local_hint(source: &io::Error) -> Option<String> {
-    let hint = match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "make room and run the same command again: it goes on where it stopped"
-        }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "choose a place you may write to with -o or -d"
-        }
-        io::ErrorKind::IsADirectory => {
-            "this name is for haul's own file: move the directory away, or choose another name with -o"
-        }
-        io::ErrorKind::NotFound => "create the directory first",
-        io::ErrorKind::FileTooLarge => {
-            "this file system or a limit (ulimit -f) forbids so large a file"
-        }
-        _ => return None,
-    };
-    Some(hint.into())
 }
 
 /// Prints ` (bytes a-b)`, or nothing.

@@ -9,6 +9,7 @@ pub mod disk;
 mod error;
 mod event;
 mod get;
+mod hint;
 pub mod journal;
 mod options;
 

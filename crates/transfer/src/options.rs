@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{Algorithm, Checksum, RetryOptions};
+use haul_plan::{Algorithm, CheckpointOptions, Checksum, RetryOptions};
 use url::Url;
 
 /// How many connections a job may hold to its origin.
@@ -58,8 +58,8 @@ pub struct GetOptions {
     pub decode: bool,
     /// The retry budget of each job.
     pub retry: RetryOptions,
-    /// Least time between two checkpoints: what a kill may cost to fetch again.
-    pub checkpoint: Duration,
+    /// When checkpoints are due: what a kill may cost to fetch again.
+    pub checkpoint: CheckpointOptions,
 }
 
 impl Default for GetOptions {
@@ -73,8 +73,7 @@ impl Default for GetOptions {
             existing: Existing::default(),
             decode: false,
             retry: RetryOptions::default(),
-            // A second of work lost to a kill is nothing; a sync a second is cheap on any disk.
-            checkpoint: Duration::from_secs(1),
+            checkpoint: CheckpointOptions::default(),
         }
     }
 }

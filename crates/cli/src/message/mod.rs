@@ -107,7 +107,6 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
         Kind::Redirect(_) => "the origin is at fault here; check the URL",
         Kind::Protocol => "something else than HTTP answers there: check the port, or try https://",
-        Kind::Stall | Kind::Closed => "the same command goes on where this one stopped",
         _ => return None,
     })
 }

@@ -1,76 +1,67 @@
 //! Checkpoints: what was written becomes what is claimed to be on disk.
 //!
-//! In this order, always: take the pieces, sync the file, append the records, sync the journal (row B2). It runs on a
+//! When one is due [`CheckpointClock`] says. In this order, always: take the pieces, sync the file, append the records, sync the journal (row B2). It runs on a
 //! thread of its own while the download goes on, one at a time; on a real disk the regular syncs are also the
 //! write-behind that keeps the last sync short.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_plan::{CheckpointClock, CheckpointOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::ledger::joined;
 use crate::disk::Storage;
-use crate::journal::{Header, Journal, Span};
+use crate::journal::{Journal, Span};
 
 /// Keeps a job's journal.
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     /// The file whose bytes are claimed.
     storage: Arc<dyn Storage>,
-    /// The journal, once there is one; with a checkpoint while that runs.
+    /// The journal; with a checkpoint while that runs. `None` when no state shall be left (`--no-resume`).
     journal: Option<Journal>,
-    /// How to make one: where, and what its first line says. `None` when no state shall be left (`--no-resume`).
-    plan: Option<(PathBuf, Header)>,
     /// The checkpoint that runs.
     running: JoinSet<io::Result<Option<Journal>>>,
-    /// Least time between two.
-    interval: Duration,
-    /// When the last one began.
-    last: Instant,
+    /// Says when one is due.
+    clock: CheckpointClock,
+    /// The moment that the clock's times count from.
+    epoch: Instant,
 }
 
 impl Checkpointer {
-    /// A keeper that makes its journal with the first checkpoint: a job shorter than that leaves no trace.
+    /// A keeper that goes on with this journal.
     pub(super) fn new(
         storage: Arc<dyn Storage>,
-        plan: Option<(PathBuf, Header)>,
-        interval: Duration,
+        journal: Option<Journal>,
+        options: CheckpointOptions,
     ) -> Self {
         Self {
             storage,
-            journal: None,
-            plan,
+            journal,
             running: JoinSet::new(),
-            interval,
-            last: Instant::now(),
+            clock: CheckpointClock::new(options),
+            epoch: Instant::now(),
         }
     }
 
-    /// Goes on with the journal of an earlier run.
-    pub(super) fn with_journal(mut self, journal: Option<Journal>) -> Self {
-        self.journal = journal;
-        self
-    }
-
-    /// Whether a checkpoint should begin now.
-    pub(super) fn is_due(&self) -> bool {
-        self.running.is_empty() && self.last.elapsed() >= self.interval
+    /// Whether a checkpoint should begin now that so many bytes are written and not claimed.
+    pub(super) fn is_due(&self, unclaimed: u64) -> bool {
+        self.clock.is_due(self.now(), unclaimed)
     }
 
     /// Begins a checkpoint over these pieces on its own thread.
     pub(super) fn begin(&mut self, pieces: Vec<Span>) {
-        self.last = Instant::now();
-        let (storage, journal, plan) = (
-            Arc::clone(&self.storage),
-            self.journal.take(),
-            self.plan.clone(),
-        );
+        self.clock.on_begun(self.now());
+        let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
         self.running
-            .spawn_blocking(move || checkpoint(&*storage, journal, plan, pieces));
+            .spawn_blocking(move || checkpoint(&*storage, journal, pieces));
+    }
+
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
     }
 
     /// Waits for the checkpoint that runs; never returns when none does. Cancel safe.
@@ -80,6 +71,7 @@ impl Checkpointer {
     pub(super) async fn ended(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
             Some(Ok(journal)) => {
+                self.clock.on_ended(self.now());
                 self.journal = journal?;
                 Ok(())
             }
@@ -108,16 +100,11 @@ impl Checkpointer {
 fn checkpoint(
     storage: &dyn Storage,
     journal: Option<Journal>,
-    plan: Option<(PathBuf, Header)>,
     pieces: Vec<Span>,
 ) -> io::Result<Option<Journal>> {
     storage.sync()?;
-    let Some((path, header)) = plan else {
+    let Some(mut journal) = journal else {
         return Ok(None);
-    };
-    let mut journal = match journal {
-        Some(journal) => journal,
-        None => Journal::create(&path, &header)?,
     };
     journal.append(&joined(pieces))?;
     Ok(Some(journal))

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::*;
 use crate::checksum::crc32c;
-use crate::journal::{load, verify};
+use crate::journal::{Header, load, verify};
 
 /// A disk that holds after a power cut only what was synced.
 #[derive(Debug, Default)]
@@ -98,7 +98,8 @@ proptest! {
         let url = Url::parse("http://h.test/f").unwrap();
         let header = Header::new(&url, 10_000, &Version::default());
         let disk = Disk::default();
-        let (mut journal, mut pieces, mut at, mut claimed) = (None, Vec::new(), 0u64, 0u64);
+        let mut journal = Some(Journal::create(&path, &header).unwrap());
+        let (mut pieces, mut at, mut claimed) = (Vec::new(), 0u64, 0u64);
         for step in steps {
             match step {
                 Step::Write(bytes) => {
@@ -109,19 +110,15 @@ proptest! {
                     at = end;
                 }
                 Step::Checkpoint => {
-                    let plan = Some((path.clone(), header.clone()));
-                    journal = checkpoint(&disk, journal, plan, std::mem::take(&mut pieces)).unwrap();
+                    journal = checkpoint(&disk, journal, std::mem::take(&mut pieces)).unwrap();
                     claimed = at;
                 }
             }
         }
         disk.power_cut();
-        let kept = load(&path, &url).unwrap();
-        prop_assert_eq!(kept.is_some(), journal.is_some());
-        if let Some(kept) = kept {
-            verify(&disk, &kept).unwrap();
-            prop_assert_eq!(kept.ranges().total(), claimed);
-        }
+        let kept = load(&path, &url).unwrap().unwrap();
+        verify(&disk, &kept).unwrap();
+        prop_assert_eq!(kept.ranges().total(), claimed);
     }
 }
 
@@ -149,16 +146,13 @@ fn b2_a_sync_that_fails_claims_nothing() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
-    let header = Header::new(
-        &Url::parse("http://h.test/f").unwrap(),
-        10,
-        &Version::default(),
-    );
+    let url = Url::parse("http://h.test/f").unwrap();
+    let journal = Journal::create(&path, &Header::new(&url, 10, &Version::default())).unwrap();
     let spans = vec![Span {
         start: 0,
         end: 10,
         crc: 0,
     }];
-    assert!(checkpoint(&Broken, None, Some((path.clone(), header)), spans).is_err());
-    assert!(!path.exists());
+    assert!(checkpoint(&Broken, Some(journal), spans).is_err());
+    assert_eq!(load(&path, &url).unwrap().unwrap().spans, []);
 }

@@ -103,6 +103,9 @@ impl Failure {
     /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         Some(match self {
+            Self::Transport { error, .. } if *error.kind() == haul_net::Kind::Protocol => {
+                Trouble::Garbled
+            }
             Self::Transport { error, answered } => Trouble::Transport {
                 transient: error.is_transient(),
                 answered: *answered,
@@ -127,6 +130,7 @@ impl Failure {
                 url,
                 range,
                 source: error,
+                resumable: false,
             },
             Self::Status {
                 status, authorized, ..
@@ -147,11 +151,7 @@ impl Failure {
             },
             Self::Unusable { why, .. } => GetError::Refused { url, why },
             Self::Changed => GetError::Changed { url },
-            Self::Local(source) => GetError::Local {
-                action: "write to",
-                path: path.to_owned(),
-                source,
-            },
+            Self::Local(source) => GetError::local("write to", path.to_owned(), source),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use haul_plan::{Algorithm, Checksum, Expected, Version};
 use url::Url;
 
-use super::partial::{Partial, remove};
+use super::partial::Partial;
 use crate::checksum::{Digested, hex};
 use crate::disk::{Storage, blocking, stamp};
 use crate::error::GetError;
@@ -27,6 +27,11 @@ impl Wanted {
     pub(super) fn algorithms(&self) -> impl Iterator<Item = Algorithm> + '_ {
         let given = self.given.iter().map(|checksum| checksum.algorithm);
         given.chain(self.announced.iter().map(|expected| expected.algorithm))
+    }
+
+    /// Whether bytes that are not one version of the file would be found out at the end.
+    pub(super) fn verifies(&self) -> bool {
+        !self.announced.is_empty() || self.given.iter().any(|c| c.digest.is_some())
     }
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.
@@ -73,45 +78,36 @@ impl Wanted {
 /// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: the partial file then stays, so that
 /// the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
 pub(super) fn publish(
-    partial: &Partial,
+    partial: &mut Partial,
     version: &Version,
     replace: bool,
 ) -> Result<PathBuf, GetError> {
-    let target = &partial.target;
-    let path = target.path().to_owned();
+    let path = partial.target.path().to_owned();
     let local = |action| {
         let path = path.clone();
-        move |source| GetError::Local {
-            action,
-            path,
-            source,
-        }
+        move |source| GetError::local(action, path, source)
     };
     blocking(|| {
         stamp(partial.file.file(), version);
         partial.file.sync().map_err(local("sync"))?;
-        target.publish(replace).map_err(|e| match e.kind() {
+        let renamed = partial.target.publish(replace);
+        renamed.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
-            _ => GetError::Local {
-                action: "rename to",
-                path: path.clone(),
-                source: e,
-            },
+            _ => local("rename to")(e),
         })?;
-        // The journal speaks of a file that is no longer there: a later run would discard it.
-        let _ = remove(&target.journal());
+        partial.settle();
         Ok(())
     })?;
     Ok(path)
 }
 
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
-pub(super) fn set_aside(partial: &Partial, error: GetError) -> GetError {
-    let target = &partial.target;
-    let aside = target.aside();
+pub(super) fn set_aside(partial: &mut Partial, error: GetError) -> GetError {
+    let aside = partial.target.aside();
     let moved = blocking(|| {
-        let _ = remove(&target.journal());
-        std::fs::rename(target.part(), &aside)
+        std::fs::rename(partial.target.part(), &aside)?;
+        partial.settle();
+        Ok::<_, io::Error>(())
     });
     match (error, moved) {
         (

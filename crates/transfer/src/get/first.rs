@@ -74,7 +74,7 @@ impl Run<'_> {
             }
             let failure = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: question.pinned.is_some() }),
+                () = self.stop.cancelled() => return Err(GetError::STOPPED),
                 asked = self.ask_first(&question) => match asked {
                     Ok(begun) => {
                         self.course.on_usable_answer();
@@ -83,9 +83,7 @@ impl Run<'_> {
                     Err(failure) => failure,
                 },
             };
-            let resumable = question.pinned.is_some();
-            self.heal(failure, question.range.clone(), resumable)
-                .await?;
+            self.heal(failure, question.range.clone()).await?;
         }
     }
 
@@ -166,7 +164,6 @@ impl Run<'_> {
         &mut self,
         failure: Failure,
         range: Option<Range<u64>>,
-        resumable: bool,
     ) -> Result<Healed, GetError> {
         let redirected = self.url != self.job.url;
         let standing = Standing {
@@ -180,12 +177,10 @@ impl Run<'_> {
         tracing::debug!(?action, "{failure}");
         match action {
             Action::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
-            Action::Retry(wait) | Action::Fewer(wait) => {
-                self.wait(wait, &failure, resumable).await?
-            }
+            Action::Retry(wait) | Action::Fewer(wait) => self.wait(wait, &failure).await?,
             Action::ResolveAgain(wait) => {
                 self.url = self.job.url.clone();
-                self.wait(wait, &failure, resumable).await?;
+                self.wait(wait, &failure).await?;
             }
             Action::WithoutIfRange => self.if_range = false,
             Action::OneStream => self.one_stream = true,

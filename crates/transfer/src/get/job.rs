@@ -13,16 +13,16 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::Inner;
-use super::finish::Wanted;
 use super::first::{Begun, Brings, Question};
 use super::hosts::{Host, Permit};
+use super::landing::Landing;
 use super::partial::Partial;
-use super::place::{Place, look};
+use super::place::Place;
 use super::segmented::First;
 use super::sequential::Body;
-use crate::disk::{Remembered, Target};
+use crate::disk::{Target, blocking};
 use crate::error::GetError;
-use crate::options::{Existing, Job, Outcome};
+use crate::options::{Job, Outcome, Output};
 
 /// A job under way.
 #[derive(Debug)]
@@ -62,19 +62,6 @@ pub(super) struct Tally {
     pub(super) connections: usize,
 }
 
-/// A file on its way: who holds its bytes, and what they must be.
-#[derive(Debug)]
-pub(super) struct Landing {
-    /// The partial file.
-    pub(super) partial: Partial,
-    /// Which version it is of.
-    pub(super) version: Version,
-    /// What its digests must be.
-    pub(super) wanted: Wanted,
-    /// Which host it comes from.
-    pub(super) host: Arc<Host>,
-}
-
 impl<'a> Run<'a> {
     pub(super) fn new(engine: &'a Inner, job: &'a Job, stop: CancellationToken) -> Self {
         Self {
@@ -96,21 +83,35 @@ impl<'a> Run<'a> {
         let place = Place::resolve(&self.job.output)?;
         self.path = place.path().to_owned();
         if let Place::Stream(sink) = place {
+            if let Output::File(path) = &self.job.output {
+                self.path = path.clone();
+            }
             return self.outward(sink).await;
         }
+        let done = self.inward(&place).await;
+        done.map_err(|error| error.kept(blocking(|| self.is_kept(&place))))
+    }
+
+    /// Downloads into a file.
+    async fn inward(&mut self, place: &Place) -> Result<Outcome, GetError> {
         let mut partial = None;
         loop {
-            match self.attempt(&place, &mut partial).await {
-                Ok(None) => {}
-                Ok(Some(outcome)) => return Ok(outcome),
-                Err(error) => {
-                    if let Some(partial) = partial.take() {
-                        partial.abandon_unless_resumable();
-                    }
-                    return Err(error);
-                }
+            if let Some(outcome) = self.attempt(place, &mut partial).await? {
+                return Ok(outcome);
             }
         }
+    }
+
+    /// Whether the same command would go on from where this one ended: asked of the disk, as that command will.
+    fn is_kept(&self, place: &Place) -> bool {
+        let named = self.path != place.path() || matches!(place, Place::Named(_));
+        let target = if named {
+            Some(Target::new(self.path.clone()))
+        } else {
+            place.guess(&self.job.url)
+        };
+        self.engine.options.resume
+            && target.is_some_and(|target| Partial::is_kept(&target, &self.job.url))
     }
 
     /// One pass over the steps; `None` when they must begin again.
@@ -142,104 +143,10 @@ impl<'a> Run<'a> {
         }
         if matches!(begun.brings, Brings::NotModified) {
             begun.answer.discard().await;
-            if let Some(partial) = held.take() {
-                partial.abandon_unless_resumable();
-            }
             return Ok(Some(self.not_modified(place)));
         }
         let partial = self.land(place, held.take(), &begun).await?;
         self.take_road(begun, partial, (host, permit), held).await
-    }
-
-    /// Looks at what lies under the names, as far as they are known, and takes hold of what an earlier run left.
-    async fn prepare(
-        &mut self,
-        place: &Place,
-        held: &mut Option<Partial>,
-    ) -> Result<Option<Remembered>, GetError> {
-        let Some(guess) = place.guess(&self.job.url) else {
-            return Ok(None);
-        };
-        let known = matches!(place, Place::Named(_)) || Partial::exists(&guess);
-        if known {
-            self.claim(&guess)?;
-        }
-        let existing = self.engine.options.existing;
-        let have = if known || existing == Existing::Update {
-            look(&guess, existing)?
-        } else {
-            None
-        };
-        if held.is_none() && known {
-            *held = Some(self.open(guess).await?);
-        }
-        Ok(have)
-    }
-
-    /// Takes a final name, unless another job of this engine has it.
-    fn claim(&self, target: &Target) -> Result<(), GetError> {
-        self.engine
-            .names
-            .claim(target.path(), self.job.id, &self.job.url)
-    }
-
-    async fn open(&self, target: Target) -> Result<Partial, GetError> {
-        let partial = Partial::open(target, &self.job.url, self.engine.options.resume)?;
-        if let Some(why) = &partial.discarded {
-            let part = partial.target.part();
-            self.warn(format!(
-                "what an earlier run left in {} is not used: {why}",
-                part.display()
-            ))
-            .await;
-        }
-        Ok(partial)
-    }
-
-    /// Takes hold of the file that the answer is for; what an earlier run left is kept only if it is of this version.
-    async fn land(
-        &mut self,
-        place: &Place,
-        held: Option<Partial>,
-        begun: &Begun,
-    ) -> Result<Partial, GetError> {
-        let named = place.named(&self.job.url, &begun.answer.headers);
-        let mut partial = match (held, named) {
-            (Some(partial), Some(target))
-                if partial.target == target || matches!(place, Place::Named(_)) =>
-            {
-                partial
-            }
-            (Some(partial), None) => partial,
-            (_, Some(target)) => {
-                self.claim(&target)?;
-                if self.engine.options.existing == Existing::Keep {
-                    look(&target, Existing::Keep)?;
-                }
-                self.open(target).await?
-            }
-            (None, None) => {
-                return Err(GetError::IsDirectory {
-                    path: self.path.clone(),
-                });
-            }
-        };
-        self.path = partial.target.path().to_owned();
-        let fits = match (&begun.brings, &partial.resumed) {
-            (Brings::Part { total, version, .. }, Some(resumed)) => {
-                resumed.header.length == *total && resumed.header.version().same(version)
-            }
-            (_, resumed) => resumed.is_none(),
-        };
-        if !fits {
-            self.warn(
-                "the origin has another version than an earlier run left bytes of: starting again"
-                    .into(),
-            )
-            .await;
-            partial.clear()?;
-        }
-        Ok(partial)
     }
 
     async fn take_road(
@@ -269,12 +176,16 @@ impl<'a> Run<'a> {
                 version,
             } => {
                 landing.version = version;
-                self.name(Some(total), &landing).await;
                 let first = First {
                     answer: Some((answer, range)),
                     permit,
                 };
-                self.segmented(landing, total, first, held).await
+                if self.may_join(&landing.version, &landing.wanted) {
+                    self.name(Some(total), &landing).await;
+                    Box::pin(self.segmented(landing, total, first, held)).await
+                } else {
+                    self.unpinned(landing, total, first, held).await
+                }
             }
             Brings::Whole {
                 length,
@@ -289,13 +200,13 @@ impl<'a> Run<'a> {
                     encoding,
                     _permit: permit,
                 };
-                self.sequential(landing, body, held).await
+                Box::pin(self.sequential(landing, body, held)).await
             }
             Brings::Empty(version) => {
                 landing.version = version;
                 answer.discard().await;
                 self.name(Some(0), &landing).await;
-                self.complete(landing, None, 0).await.map(Some)
+                self.complete(&mut landing, None, 0).await.map(Some)
             }
         }
     }

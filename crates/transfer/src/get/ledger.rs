@@ -12,16 +12,25 @@ use crate::journal::Span;
 pub(super) struct Ledger {
     /// In the order of the writes.
     pieces: Vec<Span>,
+    /// How much they are together.
+    bytes: u64,
 }
 
 impl Ledger {
     /// Adds a piece that is in the file.
     pub(super) fn add(&mut self, piece: Span) {
+        self.bytes += piece.end - piece.start;
         self.pieces.push(piece);
+    }
+
+    /// How many bytes no checkpoint has claimed yet.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Hands over the pieces and begins anew.
     pub(super) fn take(&mut self) -> Vec<Span> {
+        self.bytes = 0;
         std::mem::take(&mut self.pieces)
     }
 }
@@ -64,7 +73,9 @@ mod tests {
                 ledger.add(Span { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
             }
             let whole = Span { start: 0, end: text.len() as u64, crc: crc32c(&text) };
+            prop_assert_eq!(ledger.bytes(), text.len() as u64);
             prop_assert_eq!(joined(ledger.take()), vec![whole]);
+            prop_assert_eq!(ledger.bytes(), 0);
             prop_assert_eq!(ledger.take(), vec![]);
         }
     }

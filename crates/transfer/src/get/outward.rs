@@ -9,9 +9,10 @@ use haul_plan::{ContentCoding, Version};
 
 use super::failure::Failure;
 use super::first::{Begun, Brings, Question};
+use super::flow::Flow;
 use super::job::Run;
 use super::pipe::{Ends, Pipe};
-use super::sequential::{Ended, Flow, without_resume};
+use super::sequential::Ended;
 use crate::checksum::Hashers;
 use crate::disk::StreamSink;
 use crate::error::GetError;
@@ -42,17 +43,19 @@ impl Run<'_> {
         })
         .await;
         self.tell_of_stream(length, encoding.as_ref()).await;
-        let decode = encoding.filter(|_| self.engine.options.decode);
+        let decode = encoding.clone().filter(|_| self.engine.options.decode);
         let hashers = Hashers::new(wanted.algorithms());
         let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), hashers);
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
+        let ranges = decode.is_none() && self.may_join(&version, &wanted);
         let etag = version.etag.as_ref().map(ToString::to_string);
         let flow = Flow {
             pipe,
             version,
             length,
             follower: None,
-            ranges: decode.is_none(),
+            ranges,
+            encoding,
         };
         let (bytes, flow) = match length {
             Some(0) => (0, flow),
@@ -61,7 +64,7 @@ impl Run<'_> {
                 (Ok(Ended::StartOver), _) => {
                     return Err(Failure::Changed.into_error(&self.url, None, &self.path));
                 }
-                (Err(error), _) => return Err(of_stream(without_resume(error))),
+                (Err(error), _) => return Err(of_stream(error)),
             },
         };
         let found = flow.pipe.finish();

@@ -1,6 +1,12 @@
 //! A partial file and what an earlier run left in it.
+//!
+//! Which files under a download's temporary names are ours? Those with a journal beside them, and empty ones, which hold nothing
+//! that could be lost. A journal is begun before the first byte is written, and removed after the last; so a partial file with
+//! bytes but no journal is somebody else's, whatever its name, and is neither used nor touched. Neither is anything else
+//! that lies under one of the names: a directory, a link, a file that never was a journal.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use haul_plan::RangeSet;
@@ -8,9 +14,12 @@ use url::Url;
 
 use crate::disk::{PartFile, Storage, Target, blocking};
 use crate::error::GetError;
-use crate::journal::{Header, Journal, Unusable, load, verify};
+use crate::journal::{Header, Journal, Unusable, is_journal, load, verify};
 
 /// A partial file that this process holds.
+///
+/// Dropped before it was published or set aside, it removes all traces, unless its journal claims bytes that a later run can go
+/// on with. So whatever ends a job, nothing useless is left.
 #[derive(Debug)]
 pub(super) struct Partial {
     /// The names.
@@ -21,6 +30,10 @@ pub(super) struct Partial {
     pub(super) resumed: Option<Resumed>,
     /// Why what lay there could not be used, to be told.
     pub(super) discarded: Option<Unusable>,
+    /// What is fetched, as the journal knows it.
+    url: Url,
+    /// Whether the file has another name by now, and the temporary ones are free.
+    settled: bool,
 }
 
 /// What an earlier run left and this one keeps.
@@ -34,43 +47,49 @@ pub(super) struct Resumed {
     journal: Option<Journal>,
 }
 
-impl Resumed {
-    /// The journal to go on with; given away once.
-    pub(super) fn journal(&mut self) -> Option<Journal> {
-        self.journal.take()
-    }
-}
-
 impl Partial {
     /// Whether an earlier run left something under these names.
     pub(super) fn exists(target: &Target) -> bool {
-        target.journal().is_file() && target.part().is_file()
+        is_plain(&target.journal()) && is_plain(&target.part())
+    }
+
+    /// Whether the same job, run again, would find bytes under these names to go on with.
+    pub(super) fn is_kept(target: &Target, url: &Url) -> bool {
+        Self::exists(target)
+            && matches!(load(&target.journal(), url), Ok(Some(kept)) if !kept.spans.is_empty())
     }
 
     /// Takes hold of the names. With `resume`, what lies there is verified and kept if it can be trusted.
     ///
     /// # Errors
-    /// [`GetError::Locked`] when another process holds them; [`GetError::Local`].
+    /// [`GetError::Locked`] when another process holds them; [`GetError::InTheWay`] when something lies there that no haul
+    /// left; [`GetError::Local`].
     pub(super) fn open(target: Target, url: &Url, resume: bool) -> Result<Self, GetError> {
+        blocking(|| unobstructed(&target))?;
         let part = target.part();
         let file = blocking(|| PartFile::open(&part)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => GetError::Locked {
                 path: target.path().to_owned(),
             },
-            _ => GetError::Local {
-                action: "create",
-                path: part.clone(),
-                source: e,
-            },
+            _ => GetError::local("create", part.clone(), e),
         })?;
+        // Under the lock: whoever held it before us has either removed both files or left both.
+        if file.found() && !is_plain(&target.journal()) {
+            return Err(GetError::InTheWay {
+                path: part,
+                what: "it holds bytes, and no journal beside it says that they are haul's",
+            });
+        }
         let mut partial = Self {
             target,
             file: Arc::new(file),
             resumed: None,
             discarded: None,
+            url: url.clone(),
+            settled: false,
         };
         if resume && partial.file.found() {
-            match blocking(|| partial.recover(url)) {
+            match blocking(|| partial.recover()) {
                 Ok(resumed) => partial.resumed = resumed,
                 Err(unusable) => partial.discarded = Some(unusable),
             }
@@ -82,9 +101,9 @@ impl Partial {
     }
 
     /// Reads the journal and checks that the bytes are those it speaks of.
-    fn recover(&self, url: &Url) -> Result<Option<Resumed>, Unusable> {
+    fn recover(&self) -> Result<Option<Resumed>, Unusable> {
         let path = self.target.journal();
-        let Some(kept) = load(&path, url)? else {
+        let Some(kept) = load(&path, &self.url)? else {
             return Ok(None);
         };
         verify(&*self.file, &kept)?;
@@ -97,35 +116,40 @@ impl Partial {
         }))
     }
 
-    /// Forgets everything that came: an empty file and no journal.
+    /// The journal to write to: that of the earlier run if its bytes are kept, else a new one. To be called before the first
+    /// byte is written; with no `header` the file is only marked as ours, and nothing of it will be resumed.
+    ///
+    /// # Errors
+    /// [`GetError::Local`].
+    pub(super) fn journal(&mut self, header: Option<&Header>) -> Result<Option<Journal>, GetError> {
+        if let Some(resumed) = &mut self.resumed {
+            return Ok(resumed.journal.take());
+        }
+        let path = self.target.journal();
+        let begun = blocking(|| match header {
+            Some(header) => Journal::create(&path, header).map(Some),
+            None => Journal::mark(&path).map(|()| None),
+        });
+        begun.map_err(|source| GetError::local("create", path, source))
+    }
+
+    /// Forgets everything that came: an empty file and no journal, in this order, so that a kill between the two leaves
+    /// no bytes without a journal.
     ///
     /// # Errors
     /// [`GetError::Local`].
     pub(super) fn clear(&mut self) -> Result<(), GetError> {
         self.resumed = None;
-        let local = |action, path| {
-            move |source| GetError::Local {
-                action,
-                path,
-                source,
-            }
-        };
-        remove(&self.target.journal()).map_err(local("remove", self.target.journal()))?;
-        blocking(|| self.file.set_len(0)).map_err(local("empty", self.target.part()))
+        let (part, journal) = (self.target.part(), self.target.journal());
+        blocking(|| self.file.set_len(0)).map_err(|e| GetError::local("empty", part, e))?;
+        blocking(|| remove(&journal)).map_err(|e| GetError::local("remove", journal, e))
     }
 
-    /// Removes all traces: the job failed and left nothing that could be resumed.
-    pub(super) fn abandon(self) {
-        // Left over, they would be discarded by the next run; failing to remove them harms nobody.
+    /// The file has another name now: its journal speaks of nothing any more.
+    pub(super) fn settle(&mut self) {
+        self.settled = true;
+        // Left over, it would be discarded by the next run.
         let _ = remove(&self.target.journal());
-        let _ = remove(&self.target.part());
-    }
-
-    /// Removes all traces, unless a journal says that there is something to resume.
-    pub(super) fn abandon_unless_resumable(self) {
-        if !self.target.journal().exists() {
-            self.abandon();
-        }
     }
 
     /// The file as the engine writes to it.
@@ -134,8 +158,48 @@ impl Partial {
     }
 }
 
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if self.settled || Self::is_kept(&self.target, &self.url) {
+            return;
+        }
+        // The bytes first, as in `clear`. The lock is still held; what cannot be removed harms nobody.
+        let _ = remove(&self.target.part());
+        let _ = remove(&self.target.journal());
+    }
+}
+
+/// That nothing but files of ours lies under the temporary names; nothing is opened for that but what may be a journal.
+fn unobstructed(target: &Target) -> Result<(), GetError> {
+    let (part, journal) = (target.part(), target.journal());
+    for path in [&part, &journal] {
+        let what = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => "it is a directory",
+            Ok(found) if found.is_symlink() => "it is a symbolic link",
+            Ok(found) if !found.is_file() => "it is not a regular file",
+            _ => continue,
+        };
+        let path = path.clone();
+        return Err(GetError::InTheWay { path, what });
+    }
+    match is_journal(&journal) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(GetError::InTheWay {
+            path: journal,
+            what: "it is not the journal of a download",
+        }),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(GetError::local("read", journal, e)),
+    }
+}
+
+/// Whether a regular file lies there, not a link to one.
+fn is_plain(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file())
+}
+
 /// Removes a file if it is there.
-pub(super) fn remove(path: &std::path::Path) -> io::Result<()> {
+fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

@@ -17,6 +17,8 @@ pub(super) enum Ends {
     File(Arc<dyn Storage>),
     /// In a stream, which cannot.
     Stream(StreamSink),
+    /// Nowhere any more: what a discarded decoder still holds must not reach the file.
+    Nowhere,
 }
 
 /// A body's way to its end.
@@ -24,6 +26,8 @@ pub(super) enum Ends {
 pub(super) struct Pipe {
     /// What undoes the coding, if any.
     stage: Stage,
+    /// Which coding that is, to begin again.
+    coding: Option<ContentCoding>,
     /// Bytes taken from bodies.
     taken: u64,
 }
@@ -51,6 +55,7 @@ impl Tap {
         match &mut self.end {
             Ends::File(storage) => storage.write_at(self.written, std::slice::from_ref(&piece))?,
             Ends::Stream(sink) => sink.write(&piece)?,
+            Ends::Nowhere => return Err(io::ErrorKind::BrokenPipe.into()),
         }
         self.hashers.update(&piece);
         self.written += piece.len() as u64;
@@ -67,7 +72,7 @@ impl Write for Tap {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.end {
-            Ends::File(_) => Ok(()),
+            Ends::File(_) | Ends::Nowhere => Ok(()),
             Ends::Stream(sink) => sink.flush(),
         }
     }
@@ -88,18 +93,11 @@ impl Pipe {
             hashers,
             written: 0,
         };
-        let stage = match coding {
-            None => Stage::Plain(tap),
-            Some(ContentCoding::Gzip) => Stage::Gzip(Box::new(MultiGzDecoder::new(tap))),
-            Some(ContentCoding::Deflate) => Stage::Deflate(Box::new(ZlibDecoder::new(tap))),
-            Some(other) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("{other} is not known here"),
-                ));
-            }
-        };
-        Ok(Self { stage, taken: 0 })
+        Ok(Self {
+            stage: Stage::new(tap, coding)?,
+            coding: coding.cloned(),
+            taken: 0,
+        })
     }
 
     /// Bytes taken from bodies so far.
@@ -150,17 +148,24 @@ impl Pipe {
         if self.written() == 0 && self.taken == 0 {
             return true;
         }
-        // A decoder holds state that cannot be wound back; such a body is begun again by the job's own steps.
-        let Stage::Plain(tap) = &mut self.stage else {
-            return false;
-        };
+        let tap = self.stage.tap_mut();
         let Ends::File(storage) = &tap.end else {
             return false;
         };
         if blocking(|| storage.set_len(0)).is_err() {
             return false;
         }
-        tap.written = 0;
+        // A decoder holds state that cannot be wound back, and hands on the rest of it when it is dropped: it is cut off
+        // from the file before a fresh one takes its place.
+        let fresh = Tap {
+            end: std::mem::replace(&mut tap.end, Ends::Nowhere),
+            hashers: Hashers::new(tap.hashers.algorithms()),
+            written: 0,
+        };
+        let Ok(stage) = Stage::new(fresh, self.coding.as_ref()) else {
+            return false;
+        };
+        self.stage = stage;
         self.taken = 0;
         true
     }
@@ -184,6 +189,30 @@ impl Pipe {
     }
 }
 
+impl Stage {
+    fn new(tap: Tap, coding: Option<&ContentCoding>) -> io::Result<Self> {
+        Ok(match coding {
+            None => Self::Plain(tap),
+            Some(ContentCoding::Gzip) => Self::Gzip(Box::new(MultiGzDecoder::new(tap))),
+            Some(ContentCoding::Deflate) => Self::Deflate(Box::new(ZlibDecoder::new(tap))),
+            Some(other) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    format!("{other} is not known here"),
+                ));
+            }
+        })
+    }
+
+    fn tap_mut(&mut self) -> &mut Tap {
+        match self {
+            Self::Plain(tap) => tap,
+            Self::Gzip(decoder) => decoder.get_mut(),
+            Self::Deflate(decoder) => decoder.get_mut(),
+        }
+    }
+}
+
 /// The decoders say `InvalidInput` for what a peer sent; here that is bad data, not a bad call.
 fn invalid(error: io::Error) -> io::Error {
     match error.kind() {
@@ -191,5 +220,45 @@ fn invalid(error: io::Error) -> io::Error {
             io::Error::new(io::ErrorKind::InvalidData, error)
         }
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::PartFile;
+    use flate2::Compression;
+    use flate2::write::{GzEncoder, ZlibEncoder};
+
+    fn encoded(coding: &ContentCoding, text: &[u8]) -> Vec<u8> {
+        if *coding == ContentCoding::Gzip {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(text).unwrap();
+            return encoder.finish().unwrap();
+        }
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// A decoder that is discarded has some of its output yet to write: none of it reaches the file that is begun again.
+    #[test]
+    fn a13_a_pipe_that_was_rewound_holds_only_what_came_since() {
+        let text = b"the same line again and again\n".repeat(20_000);
+        for coding in [ContentCoding::Gzip, ContentCoding::Deflate] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = Arc::new(PartFile::open(&dir.path().join("f")).unwrap());
+            let end = Ends::File(Arc::<PartFile>::clone(&file));
+            let mut pipe = Pipe::new(end, Some(&coding), Hashers::new([])).unwrap();
+            let mut long = encoded(&coding, &text);
+            long.truncate(long.len() / 2);
+            pipe.take(long.into()).unwrap();
+            assert!(pipe.written() > 0);
+            assert!(pipe.rewind());
+            assert_eq!((file.length().unwrap(), pipe.taken()), (0, 0));
+            pipe.take(encoded(&coding, b"short").into()).unwrap();
+            pipe.close().unwrap();
+            assert_eq!(std::fs::read(dir.path().join("f")).unwrap(), b"short");
+        }
     }
 }

@@ -25,7 +25,7 @@ impl Place {
     /// Resolves an output as far as is possible without an answer.
     ///
     /// # Errors
-    /// [`GetError::IsDirectory`], [`GetError::Local`] for a FIFO or device that cannot be opened.
+    /// [`GetError::IsDirectory`], [`GetError::CompanionName`], [`GetError::Local`] for a FIFO or device that cannot be opened.
     pub(super) fn resolve(output: &Output) -> Result<Self, GetError> {
         match output {
             Output::Stdout => Ok(Self::Stream(StreamSink::Stdout)),
@@ -34,12 +34,12 @@ impl Place {
                 Err(GetError::IsDirectory { path: path.clone() })
             }
             Output::File(path) if is_stream(path) => {
-                let local = |source| GetError::Local {
-                    action: "open",
-                    path: path.clone(),
-                    source,
-                };
+                let local = |source| GetError::local("open", path.clone(), source);
                 StreamSink::open(path).map(Self::Stream).map_err(local)
+            }
+            // As the final name of one download it could be the temporary one of another, which would then be replaced.
+            Output::File(path) if is_companion(path) => {
+                Err(GetError::CompanionName { path: path.clone() })
             }
             Output::File(path) => Ok(Self::Named(Target::new(path.clone()))),
         }
@@ -73,6 +73,12 @@ impl Place {
             Self::Directory(dir) => dir,
         }
     }
+}
+
+/// Whether a path ends as the companions of a download do.
+fn is_companion(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| haul_plan::filename::is_companion(&name.to_string_lossy()))
 }
 
 /// What there is under the final name, when `existing` lets the job go on.

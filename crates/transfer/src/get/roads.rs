@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::checkpoint::Checkpointer;
 use super::finish::{publish, set_aside};
-use super::job::{Landing, Run};
+use super::job::Run;
+use super::landing::Landing;
 use super::partial::Partial;
 use super::segmented::{Coordinator, Ended, First, Floor};
 use super::shared::{Shared, Start};
@@ -16,7 +17,7 @@ use crate::checksum::{Digested, Follower, Hashers};
 use crate::disk::{Storage, blocking};
 use crate::error::{Class, GetError};
 use crate::event::Event;
-use crate::journal::Header;
+use crate::journal::{Header, Journal};
 use crate::options::{Connections, Existing, Outcome};
 
 /// How often the control looks at the rate at most: long enough for a rate, short enough to ramp up within a blink.
@@ -31,16 +32,13 @@ impl Run<'_> {
         first: First,
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
-        if !landing.version.is_pinned() {
+        if !landing.version.is_pinned() && !landing.wanted.verifies() {
             self.warn("the origin gives neither ETag nor Last-Modified: a change of equal length would not be noticed".into())
                 .await;
         }
-        if let Err(error) = self.reserve_room(&landing, total) {
-            landing.partial.abandon_unless_resumable();
-            return Err(error);
-        }
+        let journal = self.reserve_room(&mut landing, total)?;
         let follower = follower(&landing);
-        let mut coordinator = self.coordinator(&mut landing, total, follower);
+        let mut coordinator = self.coordinator(&landing, total, (follower, journal));
         let ended = coordinator.run(first).await;
         let Coordinator {
             shared,
@@ -53,16 +51,9 @@ impl Run<'_> {
         self.tally.fetched += shared.fetched();
         self.tally.segments += shared.segments();
         self.url = shared.url();
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                landing.partial.abandon_unless_resumable();
-                return Err(error);
-            }
-        };
-        match ended {
+        match ended? {
             Ended::Whole => {
-                let done = self.complete(landing, follower, total).await;
+                let done = self.complete(&mut landing, follower, total).await;
                 if done
                     .as_ref()
                     .is_err_and(|error| error.class() != Class::Verification)
@@ -106,14 +97,12 @@ impl Run<'_> {
 
     fn coordinator(
         &mut self,
-        landing: &mut Landing,
+        landing: &Landing,
         total: u64,
-        follower: Option<Follower>,
+        (follower, journal): (Option<Follower>, Option<Journal>),
     ) -> Coordinator<'_> {
-        let (done, journal) = match &mut landing.partial.resumed {
-            Some(resumed) => (resumed.done.clone(), resumed.journal()),
-            None => (RangeSet::new(), None),
-        };
+        let resumed = landing.partial.resumed.as_ref();
+        let done = resumed.map_or_else(RangeSet::new, |resumed| resumed.done.clone());
         self.tally.resumed = done.total();
         let start = Start {
             pinned: landing.version.clone(),
@@ -124,11 +113,7 @@ impl Run<'_> {
             if_range: self.if_range,
         };
         let storage = landing.partial.storage();
-        let header = Header::new(&self.job.url, total, &landing.version);
         let options = &self.engine.options;
-        let journal_plan = options
-            .resume
-            .then(|| (landing.partial.target.journal(), header));
         Coordinator {
             job: self.job.id,
             shared: Arc::new(Shared::new(
@@ -137,15 +122,13 @@ impl Run<'_> {
                 start,
             )),
             control: ConnectionControl::new(control_options(options.connections)),
-            checkpoints: Checkpointer::new(storage, journal_plan, options.checkpoint)
-                .with_journal(journal),
+            checkpoints: Checkpointer::new(storage, journal, options.checkpoint.clone()),
             course: &mut self.course,
             follower,
             host: Arc::clone(&landing.host),
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),
-            resumable: options.resume,
             floor: Floor::default(),
         }
     }
@@ -166,9 +149,10 @@ impl Run<'_> {
         }
     }
 
-    /// Makes the file its full length, after a look whether the disk has room: better now than after an hour.
-    fn reserve_room(&self, landing: &Landing, total: u64) -> Result<(), GetError> {
-        let partial = &landing.partial;
+    /// Begins the journal and makes the file its full length, after a look whether the disk has room: better now than after
+    /// an hour.
+    fn reserve_room(&self, landing: &mut Landing, total: u64) -> Result<Option<Journal>, GetError> {
+        let partial = &mut landing.partial;
         let have = partial
             .resumed
             .as_ref()
@@ -183,18 +167,17 @@ impl Run<'_> {
                 free,
             });
         }
-        let local = |source| GetError::Local {
-            action: "extend",
-            path: self.path.clone(),
-            source,
-        };
-        blocking(|| partial.file.set_len(total)).map_err(local)
+        let header = Header::new(&self.job.url, total, &landing.version);
+        let journal = partial.journal(self.engine.options.resume.then_some(&header))?;
+        blocking(|| partial.file.set_len(total))
+            .map_err(|source| GetError::local("extend", self.path.clone(), source))?;
+        Ok(journal)
     }
 
     /// The last steps with a file whose every byte is in place.
     pub(super) async fn complete(
         &mut self,
-        landing: Landing,
+        landing: &mut Landing,
         follower: Option<Follower>,
         length: u64,
     ) -> Result<Outcome, GetError> {
@@ -204,12 +187,12 @@ impl Run<'_> {
             wanted,
             ..
         } = landing;
-        let found = self.digests(&partial, &wanted, follower, length).await?;
+        let found = self.digests(partial, wanted, follower, length).await?;
         if let Err(error) = wanted.check(&self.url, &found) {
-            return Err(set_aside(&partial, error));
+            return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;
-        let path = publish(&partial, &version, replace)?;
+        let path = publish(partial, version, replace)?;
         Ok(Outcome {
             path: Some(path),
             etag: version.etag.as_ref().map(ToString::to_string),
@@ -234,14 +217,10 @@ impl Run<'_> {
         let follower = follower.unwrap_or_else(|| Follower::start(partial.storage(), hashers));
         let digests = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Err(GetError::Interrupted { resumable: true }),
+            () = self.stop.cancelled() => return Err(GetError::STOPPED),
             digests = follower.finish(length) => digests,
         };
-        digests.map_err(|source| GetError::Local {
-            action: "read",
-            path: partial.target.part(),
-            source,
-        })
+        digests.map_err(|source| GetError::local("read", partial.target.part(), source))
     }
 }
 

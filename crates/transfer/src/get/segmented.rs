@@ -68,8 +68,6 @@ pub(super) struct Coordinator<'a> {
     pub(super) stop: CancellationToken,
     /// For messages.
     pub(super) path: std::path::PathBuf,
-    /// Whether state is left for a later run.
-    pub(super) resumable: bool,
     /// What runs and when something is next due.
     pub(super) floor: Floor,
 }
@@ -198,9 +196,7 @@ impl Coordinator<'_> {
     async fn on_wake(&mut self, wake: Wake) -> Result<Option<Ended>, GetError> {
         match wake {
             Wake::Stop => {
-                return Err(GetError::Interrupted {
-                    resumable: self.resumable,
-                });
+                return Err(GetError::STOPPED);
             }
             Wake::Checkpointed(result) => result.map_err(|e| self.local("sync", e))?,
             Wake::Look => self.look(),
@@ -244,11 +240,10 @@ impl Coordinator<'_> {
         if let Some(follower) = &self.follower {
             follower.advance(front);
         }
-        if self.checkpoints.is_due() {
+        let unclaimed = self.shared.table().ledger.bytes();
+        if self.checkpoints.is_due(unclaimed) {
             let pieces = self.shared.table().ledger.take();
-            if !pieces.is_empty() {
-                self.checkpoints.begin(pieces);
-            }
+            self.checkpoints.begin(pieces);
         }
         let length = Some(self.shared.table().plan.length());
         let progress = Event::Progress {
@@ -343,10 +338,6 @@ impl Coordinator<'_> {
     }
 
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
-        GetError::Local {
-            action,
-            path: self.path.clone(),
-            source,
-        }
+        GetError::local(action, self.path.clone(), source)
     }
 }

@@ -8,17 +8,20 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use haul_net::{Answer, Fetch};
-use haul_plan::{Asked, ContentCoding, Verdict, Version, judge};
+use haul_plan::{Asked, ContentCoding, Trouble, Verdict, judge};
 use http::HeaderMap;
 
 use super::failure::Failure;
 use super::first::Healed;
+use super::flow::{Flow, Stop};
 use super::hosts::Permit;
-use super::job::{Landing, Run};
+use super::job::Run;
+use super::landing::Landing;
 use super::partial::Partial;
 use super::pipe::{Ends, Pipe};
 use super::roads::follower;
-use crate::checksum::{Follower, Hashers};
+use super::segmented::First;
+use crate::checksum::Hashers;
 use crate::error::GetError;
 use crate::event::Event;
 use crate::options::Outcome;
@@ -48,7 +51,7 @@ impl Run<'_> {
     /// The sequential road into a file. `None` when the steps must begin again, with the partial file in `held`.
     pub(super) async fn sequential(
         &mut self,
-        landing: Landing,
+        mut landing: Landing,
         body: Body,
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
@@ -61,26 +64,59 @@ impl Run<'_> {
             Hashers::new([]),
         );
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
+        // Nothing of this road is ever resumed: where it can be continued at all, it is so within this run.
+        landing.partial.journal(None)?;
         let follower = follower(&landing);
         let flow = Flow {
             pipe,
             version: landing.version.clone(),
             length: body.length,
             follower,
-            ranges: decode.is_none(),
+            ranges: decode.is_none() && self.may_join(&landing.version, &landing.wanted),
+            encoding: body.encoding,
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
-        match ended {
-            Ok(Ended::Whole(bytes)) => self.complete(landing, flow.follower, bytes).await.map(Some),
-            Ok(Ended::StartOver) => self
+        match ended? {
+            Ended::Whole(bytes) => self
+                .complete(&mut landing, flow.follower, bytes)
+                .await
+                .map(Some),
+            Ended::StartOver => self
                 .begin_again(landing.partial, false, held)
                 .await
                 .map(|()| None),
-            Err(error) => {
-                landing.partial.abandon();
-                Err(without_resume(error))
-            }
         }
+    }
+
+    /// The road of a resource whose versions nothing tells apart (row A7): one answer, which is of one version. The first one
+    /// will do if it brings everything; else it is let go, and everything is asked for at once.
+    pub(super) async fn unpinned(
+        &mut self,
+        landing: Landing,
+        total: u64,
+        First { answer, permit }: First,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Outcome>, GetError> {
+        match answer {
+            Some((answer, range)) if range == (0..total) => {
+                self.name(Some(total), &landing).await;
+                let body = Body {
+                    answer,
+                    length: Some(total),
+                    encoding: None,
+                    _permit: permit,
+                };
+                return Box::pin(self.sequential(landing, body, held)).await;
+            }
+            Some((answer, _)) => answer.discard().await,
+            None => {}
+        }
+        let text = "the origin gives neither ETag nor Last-Modified, so that a change would not be noticed between two requests: \
+                    fetching over one connection; -x N takes several all the same";
+        self.warn(text.into()).await;
+        self.one_stream = true;
+        *held = Some(landing.partial);
+        Ok(None)
     }
 
     /// Reads answers until the resource is whole.
@@ -103,10 +139,16 @@ impl Run<'_> {
                 Err(Stop::Error(error)) => return (Err(error), flow),
                 Err(Stop::Failure(failure)) => failure,
             };
-            self.course
-                .on_progress(flow.pipe.taken().saturating_sub(at));
-            flow.ranges &= !matches!(failure, Failure::Unusable { .. });
-            if !flow.can_go_on() && !flow.rewind() {
+            // Without If-Range the same range may still be had (row A4).
+            flow.ranges &= match failure {
+                Failure::Unusable { trouble, .. } => trouble == Trouble::IfRangeMisread,
+                _ => true,
+            };
+            if flow.can_go_on() {
+                // Only what is kept is progress: a body begun again and again must use up the budget.
+                self.course
+                    .on_progress(flow.pipe.taken().saturating_sub(at));
+            } else if !flow.rewind() {
                 let url = Box::new(haul_net::without_credentials(&self.url));
                 return (
                     Err(GetError::BrokenStream {
@@ -116,7 +158,7 @@ impl Run<'_> {
                     flow,
                 );
             }
-            match self.heal(failure, None, false).await {
+            match self.heal(failure, None).await {
                 Ok(Healed::Again) => {}
                 Ok(Healed::StartOver) => return (Ok(Ended::StartOver), flow),
                 Err(error) => return (Err(error), flow),
@@ -134,7 +176,7 @@ impl Run<'_> {
         };
         let mut answer = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Err(Stop::Error(GetError::Interrupted { resumable: false })),
+            () = self.stop.cancelled() => return Err(Stop::Error(GetError::STOPPED)),
             answer = asked => answer.map_err(Stop::Failure)?,
         };
         let started = self.started.elapsed();
@@ -164,7 +206,7 @@ impl Run<'_> {
         loop {
             tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Err(Stop::Error(GetError::Interrupted { resumable: false })),
+                () = self.stop.cancelled() => return Err(Stop::Error(GetError::STOPPED)),
                 _ = look.tick() => self.show(flow),
                 piece = answer.chunk() => match piece {
                     Ok(Some(piece)) => {
@@ -226,7 +268,16 @@ impl Run<'_> {
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
             Verdict::Part { .. } if range.is_some() => Ok(answer),
-            Verdict::Whole { .. } if range.is_none() => Ok(answer),
+            Verdict::Whole { encoding, .. } if range.is_none() => {
+                if encoding == flow.encoding {
+                    return Ok(answer);
+                }
+                answer.discard().await;
+                Err(Failure::Unusable {
+                    trouble: Trouble::Refused,
+                    why: "the body is encoded otherwise than before".into(),
+                })
+            }
             verdict => {
                 let failure = Failure::from_verdict(verdict, &answer);
                 answer.discard().await;
@@ -261,83 +312,6 @@ impl Run<'_> {
         if source.kind() == std::io::ErrorKind::InvalidData {
             return self.cannot_decode(source);
         }
-        GetError::Local {
-            action: "write to",
-            path: self.path.clone(),
-            source,
-        }
-    }
-}
-
-/// A sequential download under way.
-#[derive(Debug)]
-pub(super) struct Flow {
-    /// Where bytes go.
-    pub(super) pipe: Pipe,
-    /// The version that every answer must be of.
-    pub(super) version: Version,
-    /// Bytes in the resource, if that is known.
-    pub(super) length: Option<u64>,
-    /// Hashes behind the download.
-    pub(super) follower: Option<Follower>,
-    /// Whether a range may continue a broken body.
-    pub(super) ranges: bool,
-}
-
-impl Flow {
-    fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<()> {
-        // No byte beyond the announced length is taken (row A11); the length check then refuses the answer.
-        let room = self
-            .length
-            .map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
-        let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
-        self.pipe.take(piece.slice(..keep))
-    }
-
-    fn can_go_on(&self) -> bool {
-        self.pipe.taken() == 0 || (self.ranges && self.length.is_some())
-    }
-
-    /// Goes back to the beginning, if the output can.
-    fn rewind(&mut self) -> bool {
-        let rewound = self.pipe.rewind();
-        if rewound {
-            self.follower = self.follower.take().map(|follower| follower.restart());
-        }
-        rewound
-    }
-
-    fn check_length(&self) -> Result<(), Stop> {
-        match self.length {
-            Some(length) if length != self.pipe.taken() => Err(Stop::Failure(Failure::Unusable {
-                trouble: haul_plan::Trouble::Refused,
-                why: format!(
-                    "the body has {} bytes of {length} announced",
-                    self.pipe.taken()
-                ),
-            })),
-            _ => Ok(()),
-        }
-    }
-
-    fn close(&mut self) -> std::io::Result<u64> {
-        self.pipe.close()?;
-        Ok(self.pipe.written())
-    }
-}
-
-/// Why reading an answer stopped.
-enum Stop {
-    /// The course decides.
-    Failure(Failure),
-    /// There is nothing to decide.
-    Error(GetError),
-}
-
-/// An interrupted sequential download left nothing to resume.
-pub(super) fn without_resume(error: GetError) -> GetError {
-    match error {
-        GetError::Interrupted { .. } => GetError::Interrupted { resumable: false },
-        other => other,
+        GetError::local("write to", self.path.clone(), source)
     }
 }

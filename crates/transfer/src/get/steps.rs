@@ -9,7 +9,8 @@ use http::HeaderMap;
 use super::finish::Wanted;
 use super::first::Brings;
 use super::hosts::{Host, Permit};
-use super::job::{Landing, Run};
+use super::job::Run;
+use super::landing::Landing;
 use super::partial::Partial;
 use super::place::Place;
 use crate::error::GetError;
@@ -21,8 +22,8 @@ impl Run<'_> {
     pub(super) async fn permit(&self, host: &Arc<Host>) -> Result<Permit, GetError> {
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err(GetError::Interrupted { resumable: true }),
-            permit = host.permit() => permit.ok_or(GetError::Interrupted { resumable: true }),
+            () = self.stop.cancelled() => Err(GetError::STOPPED),
+            permit = host.permit() => permit.ok_or(GetError::STOPPED),
         }
     }
 
@@ -52,7 +53,7 @@ impl Run<'_> {
         mut partial: Partial,
     ) -> Result<Outcome, GetError> {
         let Some(resumed) = partial.resumed.take() else {
-            return Err(GetError::Interrupted { resumable: true });
+            return Err(GetError::STOPPED);
         };
         self.path = partial.target.path().to_owned();
         let length = resumed.header.length;
@@ -62,13 +63,13 @@ impl Run<'_> {
             announced: Vec::new(),
         };
         let host = self.engine.hosts.of(&self.url);
-        let landing = Landing {
+        let mut landing = Landing {
             partial,
             version: resumed.header.version(),
             wanted,
             host,
         };
-        self.complete(landing, None, length).await
+        self.complete(&mut landing, None, length).await
     }
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
@@ -126,7 +127,6 @@ impl Run<'_> {
         &self,
         wait: std::time::Duration,
         why: &super::failure::Failure,
-        resumable: bool,
     ) -> Result<(), GetError> {
         let (job, attempt, why) = (self.job.id, self.course.retries(), why.to_string());
         self.tell(Event::Retry {
@@ -138,7 +138,7 @@ impl Run<'_> {
         .await;
         tokio::select! {
             biased;
-            () = self.stop.cancelled() => Err(GetError::Interrupted { resumable }),
+            () = self.stop.cancelled() => Err(GetError::STOPPED),
             () = tokio::time::sleep(wait) => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::record::{Header, Record, Span};
+use super::record::{FORMAT, Header, Mark, Record, Span};
 
 /// An open journal, only ever appended to.
 #[derive(Debug)]
@@ -16,14 +16,32 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a new journal, replacing one that is there.
+    /// Begins a new journal, replacing one that is there. The caller holds the partial file's lock, and has written nothing
+    /// to it yet: a partial file with bytes and without a journal is never ours.
+    ///
+    /// Not synced: a kill takes nothing from it, and the first [`Journal::append`] makes it durable with its records.
     ///
     /// # Errors
     /// What the system says.
     pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
-        let mut file = options().truncate(true).create(true).open(path)?;
-        file.write_all(Record::Header(header.clone()).to_line().as_bytes())?;
-        file.sync_data()?;
+        Self::begin(path, &Record::Header(header.clone()))
+    }
+
+    /// Marks a partial file as ours where nothing can be kept for a later run.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn mark(path: &Path) -> io::Result<()> {
+        Self::begin(path, &Record::Mark(Mark { format: FORMAT })).map(drop)
+    }
+
+    fn begin(path: &Path, first: &Record) -> io::Result<Self> {
+        let mut file = options()
+            .write(true)
+            .truncate(true)
+            .create(true)
+            .open(path)?;
+        file.write_all(first.to_line().as_bytes())?;
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -35,7 +53,7 @@ impl Journal {
     /// # Errors
     /// What the system says.
     pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
-        let mut file = options().open(path)?;
+        let mut file = options().write(true).open(path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self {
@@ -66,10 +84,14 @@ impl Journal {
     }
 }
 
+/// Opens what lies there to read it, but no link.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    options().read(true).open(path)
+}
+
 /// Written by us alone, so that a download of something private stays so; never through a link someone laid there.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;

@@ -6,6 +6,9 @@
 //! record claims less than the truth or exactly it, never more. On resume every claimed range is read back and its
 //! CRC compared, which finds a partial file that was cut, flipped or swapped under us (row B3).
 //!
+//! The first line is written before the first byte of the file, so that the journal is also what tells our partial files from
+//! files of others under the same name: those are never touched.
+//!
 //! [`record`] is the format, [`Journal`] the open file, [`resume`] the reading back.
 
 mod file;
@@ -13,8 +16,8 @@ mod record;
 mod resume;
 
 pub use file::Journal;
-pub use record::{Header, Record, Span};
-pub(crate) use resume::{Unusable, load, verify};
+pub use record::{Header, Mark, Record, Span};
+pub(crate) use resume::{Unusable, is_journal, load, verify};
 
 #[cfg(test)]
 mod tests;

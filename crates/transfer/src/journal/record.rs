@@ -60,6 +60,13 @@ impl Header {
     }
 }
 
+/// The only line of a download that cannot be resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// [`FORMAT`] when it was written.
+    pub format: u32,
+}
+
 /// A range that is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
@@ -77,11 +84,16 @@ pub struct Span {
 pub enum Record {
     /// The first line.
     Header(Header),
+    /// The first line where nothing else will follow: all it says is that the partial file is haul's.
+    Mark(Mark),
     /// Every other line.
     Done(Span),
 }
 
 impl Record {
+    /// How a journal's first line goes on after its checksum: enough to tell a damaged one from what is none.
+    pub(super) const BEGINNINGS: [&str; 2] = [" {\"header\":{", " {\"mark\":{"];
+
     /// The record as a line, its newline included.
     pub(super) fn to_line(&self) -> String {
         // A struct of numbers and strings always has a JSON form.

@@ -1,12 +1,12 @@
 //! Reading a journal back: what an earlier run left, if it can be trusted.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use haul_plan::RangeSet;
 use url::Url;
 
+use super::file::open;
 use super::record::{FORMAT, Header, LONGEST, Record, Span};
 use crate::checksum::Crc32c;
 use crate::disk::Storage;
@@ -49,18 +49,39 @@ pub(crate) enum Unusable {
     Unreadable(#[from] io::Error),
 }
 
-/// Reads a journal; `None` when there is none.
+/// Whether a file was written as a journal. What a kill, a power cut or a flipped bit leaves of one still counts (nothing at
+/// all, or zeros, for what was never synced); what somebody else put there does not.
+pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
+    let mut front = Vec::new();
+    open(path)?
+        .take(2 * LONGEST as u64)
+        .read_to_end(&mut front)?;
+    if front.iter().all(|byte| *byte == 0) {
+        return Ok(true);
+    }
+    let json = front.get(8..).unwrap_or_default();
+    let begins = |beginning: &&str| json.starts_with(beginning.as_bytes());
+    let mut lines = front.split(|byte| *byte == b'\n');
+    Ok(
+        Record::BEGINNINGS.iter().any(begins)
+            || lines.any(|line| Record::from_line(line).is_some()),
+    )
+}
+
+/// Reads a journal; `None` when there is none, or when it says that there is nothing to resume.
 ///
 /// A last line without its newline is what a kill leaves and is dropped; damage anywhere else makes the whole journal
 /// unusable, since what damaged it may have damaged the bytes too.
 pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
-    let file = match File::open(path) {
+    let file = match open(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let mut reader = BufReader::new(file);
-    let Some((Record::Header(header), mut length)) = next(&mut reader)? else {
-        return Err(Unusable::Damaged);
+    let (header, mut length) = match next(&mut reader)? {
+        Some((Record::Header(header), length)) => (header, length),
+        Some((Record::Mark(_), _)) => return Ok(None),
+        _ => return Err(Unusable::Damaged),
     };
     if header.format != FORMAT {
         return Err(Unusable::Format(header.format));

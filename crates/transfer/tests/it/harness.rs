@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Content, Origin, Resource, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::{Checksum, RetryOptions};
+use haul_plan::{CheckpointOptions, Checksum, RetryOptions};
 use haul_transfer::{Connections, Engine, Event, GetError, GetOptions, Job, Outcome, Output};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -46,7 +46,12 @@ impl Case {
                 min_segment: 64 << 10,
                 segment: Some(256 << 10),
                 retry,
-                checkpoint: Duration::from_millis(20),
+                checkpoint: CheckpointOptions {
+                    first: Duration::from_millis(20),
+                    interval: Duration::from_millis(20),
+                    least: Duration::from_millis(20),
+                    ..CheckpointOptions::default()
+                },
                 ..GetOptions::default()
             },
             client: ClientConfig {
@@ -113,6 +118,23 @@ impl Case {
         );
     }
 
+    /// Lays something under a name beside the file, as a user or an earlier run may have.
+    pub(crate) fn lay(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Another place that holds what a kill at this moment would leave here. The journal comes first: its claims hold for
+    /// whatever is written later, too.
+    pub(crate) fn as_if_killed(&self) -> Self {
+        let killed = Self::new();
+        for name in ["f.bin.haul-journal", "f.bin.haul-part"] {
+            std::fs::copy(self.dir.path().join(name), killed.dir.path().join(name)).unwrap();
+        }
+        killed
+    }
+
     /// The names in the directory.
     pub(crate) fn listing(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
@@ -137,6 +159,18 @@ impl Ran {
         self.result.as_ref().expect_err("it should have failed")
     }
 
+    /// Whether the hint says that the same command goes on.
+    pub(crate) fn promises(&self) -> bool {
+        let hint = self.error().hint().unwrap_or_default();
+        hint.contains("goes on") || hint.contains("resumed")
+    }
+
+    /// How many times something was tried again.
+    pub(crate) fn retries(&self) -> usize {
+        let retry = |event: &&Event| matches!(event, Event::Retry { .. });
+        self.events.iter().filter(retry).count()
+    }
+
     pub(crate) fn warned(&self, words: &str) -> bool {
         self.events
             .iter()
@@ -152,4 +186,25 @@ pub(crate) async fn serve(resource: Resource) -> Origin {
 /// Two and a bit MiB: nine segments of the harness's size.
 pub(crate) fn content() -> Content {
     Content::random(1, (2 << 20) + 77_777)
+}
+
+/// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
+/// and on the error table).
+pub(crate) fn small_disk(dir: &std::path::Path) -> Option<Mounted> {
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1m", "haul-test"])
+        .arg(dir)
+        .output();
+    mount
+        .is_ok_and(|output| output.status.success())
+        .then(|| Mounted(dir.to_owned()))
+}
+
+/// Unmounts when dropped.
+pub(crate) struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).output();
+    }
 }

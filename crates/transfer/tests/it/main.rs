@@ -7,8 +7,13 @@
 
 mod harness;
 mod rows_a_bodies;
+mod rows_a_encoded;
+mod rows_a_heads;
 mod rows_a_names;
 mod rows_a_ranges;
 mod rows_a_refusals;
+mod rows_a_unpinned;
 mod rows_b;
+mod rows_b_companions;
+mod rows_b_kept;
 mod slow_disk;

@@ -1,8 +1,8 @@
-//! Rows A10 to A13, A19, A20, A22, A24, A26: what an origin does with bodies.
+//! Rows A10 to A12, A19, A20, A22, A24, A26: what an origin does with bodies.
 
-use std::io::Write as _;
 use std::time::Duration;
 
+use haul_lab::breakage::DigestField;
 use haul_lab::{Content, Resource, When, breakage};
 use haul_transfer::{Class, Connections, GetError, Output};
 
@@ -88,47 +88,6 @@ async fn a12_an_unknown_length_is_one_stream_and_said_not_to_be_resumable() {
         case.assert_file(&content());
         assert_eq!(origin.asked().len(), 1);
     }
-}
-
-fn gzipped(content: &Content) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&content.to_vec()).unwrap();
-    encoder.finish().unwrap()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
-    for decode in [false, true] {
-        let mut case = Case::new();
-        case.options.decode = decode;
-        let sent = gzipped(&content());
-        let body = sent.clone();
-        let resource = Resource::new(content()).rule(When::always(), move |_, reply| {
-            reply.set("Content-Encoding", "gzip");
-            reply.unset("Content-Range");
-            reply.status = 200;
-            reply.body = haul_lab::Body::Raw(body.clone());
-        });
-        let (ran, _origin) = case.run(resource).await;
-        ran.outcome();
-        assert_eq!(ran.warned("gzip"), !decode);
-        case.assert_file(&if decode {
-            content()
-        } else {
-            Content::fixed(sent)
-        });
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_encoded_segments_are_never_spliced() {
-    let case = Case::new();
-    let encoded = When::is(|asked| asked.header("range").is_some() && asked.start() > 0);
-    let resource =
-        Resource::new(content()).rule(encoded, |_, reply| reply.set("Content-Encoding", "gzip"));
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
-    case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,5 +196,51 @@ async fn a26_announced_digests_are_checked() {
             ran.error()
         );
         assert!(!case.path().exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misread() {
+    let case = Case::new();
+    let resource = Resource::new(content())
+        .rule(When::nth(0), breakage::ignore_range)
+        .rule(When::nth(0), breakage::reset_after(1_000_000))
+        .rule(When::always(), breakage::misread_if_range);
+    let (ran, origin) = case.run(resource).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert_eq!(
+        origin.asked().last().map(|asked| asked.status),
+        Some(206),
+        "what came was kept"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_every_field_that_tells_a_digest_is_believed_when_it_is_right_and_when_it_is_wrong() {
+    for field in [
+        DigestField::Repr,
+        DigestField::Content,
+        DigestField::Obsolete,
+        DigestField::Md5,
+        DigestField::Amazon,
+    ] {
+        let whole = || Resource::new(content()).rule(When::always(), breakage::ignore_range);
+        let case = Case::new();
+        let (ran, _origin) = case
+            .run(whole().rule(When::always(), breakage::digest(field)))
+            .await;
+        ran.outcome();
+        case.assert_file(&content());
+        let case = Case::new();
+        let (ran, _origin) = case
+            .run(whole().rule(When::always(), breakage::wrong_digest(field)))
+            .await;
+        assert!(
+            matches!(ran.error(), GetError::Checksum { .. }),
+            "{field:?}: {:?}",
+            ran.error()
+        );
+        assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
     }
 }

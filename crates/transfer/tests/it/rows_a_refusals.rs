@@ -1,11 +1,11 @@
-//! Rows A15 to A18, A21, A23, A27, A28: what an origin refuses, and where it sends one.
+//! Rows A16 to A18, A21, A27, A28: what an origin refuses, and where it sends one.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use haul_lab::{Authority, Content, Origin, Resource, When, breakage};
 use haul_net::{Credentials, Kind, Login, Secret, TlsProblem, connector::Pin};
-use haul_transfer::{Class, Connections, GetError};
+use haul_transfer::{Connections, GetError};
 
 use crate::harness::{Case, content, serve};
 
@@ -223,33 +223,6 @@ async fn a21_digest_is_answered_after_one_challenge() {
             .count(),
         1
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a23_hostile_heads_are_refused() {
-    let hostile: [fn(&mut haul_lab::Reply); 4] = [
-        |reply| reply.endless = true,
-        |reply| {
-            reply.raw =
-                Some(format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "y".repeat(1 << 20)).into_bytes())
-        },
-        |reply| {
-            reply.raw = Some(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 3\r\n\r\nabc".to_vec())
-        },
-        |reply| {
-            reply.raw =
-                Some(b"HTTP/1.1 200 OK\r\nBad Name: x\r\nContent-Length: 3\r\n\r\nabc".to_vec())
-        },
-    ];
-    for change in hostile {
-        let mut case = Case::new();
-        case.options.retry.retries = 1;
-        let (ran, _origin) = case
-            .run(Resource::new(content()).rule(When::always(), move |_, reply| change(reply)))
-            .await;
-        assert_eq!(ran.error().class(), Class::Network);
-        assert!(!case.path().exists());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use haul_lab::{Content, Origin, Resource, When, breakage};
 use haul_transfer::{Class, Connections, Existing, GetError, Output};
 
-use crate::harness::{Case, content};
+use crate::harness::{Case, content, small_disk};
 
 /// An origin slow enough that a job can be stopped in its middle.
 async fn slow(content: &Content) -> Origin {
@@ -297,26 +297,6 @@ async fn stopping_before_anything_came_leaves_nothing() {
     let (ran, _origin) = case.run(Resource::new(content())).await;
     assert_eq!(ran.error().class(), Class::Interrupted);
     assert!(!case.path().exists());
-}
-
-/// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
-/// and on the error table).
-fn small_disk(dir: &std::path::Path) -> Option<Mounted> {
-    let mount = std::process::Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=1m", "haul-test"])
-        .arg(dir)
-        .output();
-    mount
-        .is_ok_and(|output| output.status.success())
-        .then(|| Mounted(dir.to_owned()))
-}
-
-struct Mounted(std::path::PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).output();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,11 +1,16 @@
 //! Row B7, and the promise that writes never stall the reactor.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use haul_lab::{Content, Resource};
+use haul_transfer::Output;
 use haul_transfer::disk::{Storage, blocking};
 use tokio::time::Instant;
+
+use crate::harness::{Case, serve};
 
 /// A disk that takes its time.
 #[derive(Debug)]
@@ -67,4 +72,43 @@ async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
         "a timer was late by {worst:?}"
     );
     writers.join_all().await;
+}
+
+/// Whoever takes the bytes late holds back the origin: neither is that a stall, nor do they pile up here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b7_a_reader_that_waits_holds_back_the_origin_and_is_no_stall() {
+    let mut case = Case::new();
+    let fifo = case.dir.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    case.output = Some(Output::File(fifo.clone()));
+    let all = Content::random(1, 64 << 20);
+    let origin = Arc::new(serve(Resource::new(all.clone())).await);
+    // Twice as long as what is taken for a stall.
+    let wait = case.client.stall_timeout * 2;
+    let (go, waits) = std::sync::mpsc::channel::<()>();
+    let reader = std::thread::spawn(move || {
+        let mut fifo = std::fs::File::open(fifo).unwrap();
+        waits.recv().unwrap();
+        let mut came = Vec::new();
+        io::Read::read_to_end(&mut fifo, &mut came).unwrap();
+        came
+    });
+    let url = origin.url("/f.bin");
+    // On its own, since a write to a FIFO blocks the task that makes it.
+    let mut watch = tokio::task::JoinSet::new();
+    let asked = Arc::clone(&origin);
+    watch.spawn(async move {
+        tokio::time::sleep(wait).await;
+        let sent = asked.sent();
+        go.send(()).unwrap();
+        sent
+    });
+    let ran = case.get(&url).await;
+    let sent = watch.join_next().await.unwrap().unwrap();
+    ran.outcome();
+    assert_eq!(ran.retries(), 0);
+    assert!(reader.join().unwrap() == all.to_vec());
+    // What the sockets' buffers and one piece on its way hold.
+    assert!(sent < all.length() / 2, "{sent} bytes were sent");
 }

@@ -1,0 +1,158 @@
+//! When a checkpoint is due: what a kill may cost, against what syncing costs.
+//!
+//! By time, so that a slow link's bytes are kept, and by bytes, so that a fast one's are; the first one early, since whoever
+//! mistyped a flag stops the command within its first second. A sync of a real disk takes as long as it has to write, so
+//! there is never a second one beside it, and bytes alone bring none before the disk had as long a rest.
+//!
+//! Order of calls: [`CheckpointClock::is_due`] as often as one likes, [`CheckpointClock::on_begun`] and
+//! [`CheckpointClock::on_ended`] around each checkpoint. Times are durations since the job began.
+
+use std::time::Duration;
+
+/// Limits of a [`CheckpointClock`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckpointOptions {
+    /// The first one is due after this time.
+    pub first: Duration,
+    /// Each further one is due this long after the one before began.
+    pub interval: Duration,
+    /// One is due when so many bytes are not claimed yet.
+    pub bytes: u64,
+    /// Bytes alone bring none sooner than this after the one before began.
+    pub least: Duration,
+}
+
+impl Default for CheckpointOptions {
+    fn default() -> Self {
+        Self {
+            // A blink: nobody stops a command sooner and expects it to have kept something.
+            first: Duration::from_millis(250),
+            // A second of work lost to a kill is nothing; a sync a second is cheap on any disk.
+            interval: Duration::from_secs(1),
+            // Half a second of a gigabit link; a faster one brings it before the time above is over.
+            bytes: 64 << 20,
+            // Four a second on the fastest link: each is a system call or two and some kilobytes of journal.
+            least: Duration::from_millis(250),
+        }
+    }
+}
+
+/// Says when a job's checkpoints are due.
+#[derive(Debug)]
+pub struct CheckpointClock {
+    /// Limits.
+    options: CheckpointOptions,
+    /// When the last one began; `None` before the first.
+    begun: Option<Duration>,
+    /// When the last one ended, and how long it took; `None` while one runs and before the first.
+    ended: Option<(Duration, Duration)>,
+}
+
+impl CheckpointClock {
+    /// A job that has made none yet.
+    #[must_use]
+    pub fn new(options: CheckpointOptions) -> Self {
+        Self {
+            options,
+            begun: None,
+            ended: None,
+        }
+    }
+
+    /// Whether one should begin now that so many bytes are written and not claimed.
+    #[must_use]
+    pub fn is_due(&self, now: Duration, unclaimed: u64) -> bool {
+        let options = &self.options;
+        let enough = unclaimed >= options.bytes;
+        match (self.begun, self.ended) {
+            _ if unclaimed == 0 => false,
+            (None, _) => enough || now >= options.first,
+            (Some(_), None) => false,
+            (Some(begun), Some((ended, took))) => {
+                let since = now.saturating_sub(begun);
+                let rested = now.saturating_sub(ended) >= took;
+                since >= options.interval || (enough && rested && since >= options.least)
+            }
+        }
+    }
+
+    /// One began.
+    pub fn on_begun(&mut self, now: Duration) {
+        self.begun = Some(now);
+        self.ended = None;
+    }
+
+    /// It ended.
+    pub fn on_ended(&mut self, now: Duration) {
+        let begun = self.begun.unwrap_or(now);
+        self.ended = Some((now, now.saturating_sub(begun)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn clock() -> CheckpointClock {
+        CheckpointClock::new(CheckpointOptions::default())
+    }
+
+    #[test]
+    fn b1_the_first_is_due_after_a_quarter_of_a_second_or_64_mib() {
+        let clock = clock();
+        assert!(!clock.is_due(249 * MS, 1));
+        assert!(clock.is_due(250 * MS, 1));
+        assert!(!clock.is_due(MS, (64 << 20) - 1));
+        assert!(clock.is_due(MS, 64 << 20));
+        assert!(!clock.is_due(10_000 * MS, 0), "nothing to claim");
+    }
+
+    #[test]
+    fn further_ones_come_each_second_and_sooner_for_many_bytes() {
+        let mut clock = clock();
+        clock.on_begun(250 * MS);
+        clock.on_ended(251 * MS);
+        assert!(!clock.is_due(1249 * MS, 1) && clock.is_due(1250 * MS, 1));
+        assert!(!clock.is_due(499 * MS, 1 << 40) && clock.is_due(500 * MS, 1 << 40));
+    }
+
+    #[test]
+    fn a_slow_disk_rests_as_long_as_its_sync_took_unless_the_time_has_come() {
+        let mut clock = clock();
+        clock.on_begun(Duration::ZERO);
+        clock.on_ended(400 * MS);
+        assert!(!clock.is_due(799 * MS, 1 << 40) && clock.is_due(800 * MS, 1 << 40));
+        clock.on_begun(800 * MS);
+        clock.on_ended(3000 * MS);
+        assert!(clock.is_due(3000 * MS, 1));
+    }
+
+    proptest! {
+        /// At any rate and on any disk: never two at once, no more than four a second, and no second without one when the
+        /// disk is quick.
+        #[test]
+        fn neither_too_many_nor_too_few(rate in 1u64..4_000_000, sync in 0u32..400) {
+            let mut clock = clock();
+            let (mut unclaimed, mut until, mut begun) = (0, None, Vec::new());
+            for ms in 0..10_000 {
+                let now = ms * MS;
+                unclaimed += rate;
+                if until.is_some_and(|until| now >= until) {
+                    clock.on_ended(now);
+                    until = None;
+                }
+                if clock.is_due(now, unclaimed) {
+                    prop_assert!(until.is_none(), "two at once");
+                    clock.on_begun(now);
+                    (unclaimed, until) = (0, Some(now + sync * MS));
+                    begun.push(now);
+                }
+            }
+            prop_assert!(begun.len() <= 41, "{} in ten seconds", begun.len());
+            prop_assert!(begun.windows(2).all(|pair| pair[1] - pair[0] <= 1001 * MS));
+        }
+    }
+}

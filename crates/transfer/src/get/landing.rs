@@ -1,0 +1,138 @@
+//! Taking hold of the file that a job ends in: what lies under its names, and whether it can be gone on with.
+
+use std::sync::Arc;
+
+use haul_plan::Version;
+
+use super::finish::Wanted;
+use super::first::{Begun, Brings};
+use super::hosts::Host;
+use super::job::Run;
+use super::partial::Partial;
+use super::place::{Place, look};
+use crate::disk::{Remembered, Target};
+use crate::error::GetError;
+use crate::options::{Connections, Existing};
+
+/// A file on its way: who holds its bytes, and what they must be.
+#[derive(Debug)]
+pub(super) struct Landing {
+    /// The partial file.
+    pub(super) partial: Partial,
+    /// Which version it is of.
+    pub(super) version: Version,
+    /// What its digests must be.
+    pub(super) wanted: Wanted,
+    /// Which host it comes from.
+    pub(super) host: Arc<Host>,
+}
+
+impl Run<'_> {
+    /// Looks at what lies under the names, as far as they are known, and takes hold of what an earlier run left.
+    pub(super) async fn prepare(
+        &mut self,
+        place: &Place,
+        held: &mut Option<Partial>,
+    ) -> Result<Option<Remembered>, GetError> {
+        let Some(guess) = place.guess(&self.job.url) else {
+            return Ok(None);
+        };
+        let known = matches!(place, Place::Named(_)) || Partial::exists(&guess);
+        if known {
+            self.claim(&guess)?;
+        }
+        let existing = self.engine.options.existing;
+        let have = if known || existing == Existing::Update {
+            look(&guess, existing)?
+        } else {
+            None
+        };
+        if held.is_none() && known {
+            *held = Some(self.open(guess).await?);
+        }
+        Ok(have)
+    }
+
+    /// Takes a final name, unless another job of this engine has it.
+    fn claim(&self, target: &Target) -> Result<(), GetError> {
+        self.engine
+            .names
+            .claim(target.path(), self.job.id, &self.job.url)
+    }
+
+    async fn open(&self, target: Target) -> Result<Partial, GetError> {
+        let partial = Partial::open(target, &self.job.url, self.engine.options.resume)?;
+        if let Some(why) = &partial.discarded {
+            let part = partial.target.part();
+            self.warn(format!(
+                "what an earlier run left in {} is not used: {why}",
+                part.display()
+            ))
+            .await;
+        }
+        Ok(partial)
+    }
+
+    /// Takes hold of the file that the answer is for; what an earlier run left is kept only if it is of this version.
+    pub(super) async fn land(
+        &mut self,
+        place: &Place,
+        held: Option<Partial>,
+        begun: &Begun,
+    ) -> Result<Partial, GetError> {
+        let named = place.named(&self.job.url, &begun.answer.headers);
+        let mut partial = match (held, named) {
+            (Some(partial), Some(target))
+                if partial.target == target || matches!(place, Place::Named(_)) =>
+            {
+                partial
+            }
+            (Some(partial), None) => partial,
+            (_, Some(target)) => {
+                self.claim(&target)?;
+                if self.engine.options.existing == Existing::Keep {
+                    look(&target, Existing::Keep)?;
+                }
+                self.open(target).await?
+            }
+            (None, None) => {
+                return Err(GetError::IsDirectory {
+                    path: self.path.clone(),
+                });
+            }
+        };
+        self.path = partial.target.path().to_owned();
+        if let Some(why) = self.unfit(&partial, begun) {
+            self.warn(format!("{why}: starting again")).await;
+            partial.clear()?;
+        }
+        Ok(partial)
+    }
+
+    /// Why what an earlier run left cannot be gone on with, if it cannot.
+    fn unfit(&self, partial: &Partial, begun: &Begun) -> Option<&'static str> {
+        let header = &partial.resumed.as_ref()?.header;
+        let same = match &begun.brings {
+            Brings::Part { total, version, .. } => {
+                header.length == *total && header.version().same(version)
+            }
+            _ => false,
+        };
+        let wanted = self.wanted(&begun.answer.headers, &begun.brings);
+        if !same {
+            Some("the origin has another version than an earlier run left bytes of")
+        } else if !self.may_join(&header.version(), &wanted) {
+            Some(
+                "nothing tells whether the origin still has the version that an earlier run left bytes of",
+            )
+        } else {
+            None
+        }
+    }
+
+    /// Whether the bytes of several answers may make one file (row A7).
+    pub(super) fn may_join(&self, version: &Version, wanted: &Wanted) -> bool {
+        let told = matches!(self.engine.options.connections, Connections::Fixed(_));
+        version.may_be_joined(wanted.verifies(), told)
+    }
+}

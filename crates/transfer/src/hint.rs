@@ -1,0 +1,102 @@
+//! What a user may do about a download that ended without its file.
+//!
+//! A promise that the same command goes on is made only where something was kept.
+
+use std::io;
+
+use crate::error::GetError;
+
+impl GetError {
+    /// What the user may do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unauthorized { status, .. } if status.as_u16() == 407 => Some(
+                "give the proxy's credentials in --proxy http://user:password@host:port".into(),
+            ),
+            Self::Unauthorized {
+                authorized: true, ..
+            } => Some("check the user name and password, or the token".into()),
+            Self::Unauthorized { .. } => {
+                Some("give credentials with -u USER, --bearer or --netrc".into())
+            }
+            Self::Status {
+                status, authorized, ..
+            } if status.as_u16() == 403 => Some(
+                if *authorized {
+                    "these credentials do not open it; others go with -u USER, --bearer or --netrc"
+                } else {
+                    "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
+                }
+                .into(),
+            ),
+            Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
+                Some("check the URL".into())
+            }
+            Self::Transport {
+                resumable: true, ..
+            }
+            | Self::Interrupted { resumable: true } => Some(GOES_ON.into()),
+            Self::Status { .. } | Self::Transport { .. } | Self::Interrupted { .. } => None,
+            Self::Refused { .. } => Some("-x 1 asks for the file over one connection".into()),
+            Self::Changed { .. } => Some("try again when the origin is at rest".into()),
+            Self::BrokenStream { .. } => {
+                Some("write to a file with -o FILE: it is begun again when this happens".into())
+            }
+            Self::Checksum { aside, .. } => Some(match aside {
+                Some(path) => format!("what came was set aside as {}", path.display()),
+                None => "what came must not be used".into(),
+            }),
+            Self::Exists { .. } => Some(
+                "--overwrite replaces it, --update does so only if the origin has a newer one"
+                    .into(),
+            ),
+            Self::InTheWay { .. } => Some("move it away, or choose another name with -o".into()),
+            Self::CompanionName { .. } => Some("choose another name with -o".into()),
+            Self::IsDirectory { path } => {
+                Some(format!("-d {} puts the file into it", path.display()))
+            }
+            Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
+            Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
+            Self::Stream { source, .. } => Some(stream_hint(source).into()),
+            Self::NoSpace { .. } => Some("make room and run the same command again".into()),
+            Self::Local {
+                source, resumable, ..
+            } => local_hint(source, *resumable),
+            Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
+        }
+    }
+}
+
+/// What is said only where something was kept.
+const GOES_ON: &str = "the same command goes on where this one stopped";
+
+/// What may be done about an output that takes no more.
+fn stream_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::BrokenPipe => "whoever read it is gone",
+        io::ErrorKind::StorageFull => "where it leads to there is no room",
+        _ => "-o FILE writes to a file",
+    }
+}
+
+/// Disk errors that a user can mend, by what the system calls them.
+fn local_hint(source: &io::Error, resumable: bool) -> Option<String> {
+    let hint = match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if resumable => {
+            "make room and run the same command again: it goes on where it stopped"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "make room and run the same command again"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a place you may write to with -o or -d"
+        }
+        io::ErrorKind::NotFound => "create the directory first",
+        io::ErrorKind::FileTooLarge => {
+            "this file system or a limit (ulimit -f) forbids so large a file"
+        }
+        _ => return None,
+    };
+    Some(hint.into())
+}

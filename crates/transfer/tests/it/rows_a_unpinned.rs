@@ -1,0 +1,153 @@
+//! Row A7: a resource whose versions nothing tells apart. One answer is of one version; several are joined only where a digest
+//! would find a mix out, or where the user asked for them.
+
+use haul_lab::{Body, Content, Origin, Resource, When, breakage};
+use haul_transfer::{Class, Connections, Output};
+
+use crate::harness::{Case, content};
+
+/// A case with settings as they are when nobody said anything about connections.
+fn unasked() -> Case {
+    let mut case = Case::new();
+    case.options.connections = Connections::Auto { max: 4 };
+    case
+}
+
+/// A resource without validators that is another version, of the same length, from the n-th request on.
+fn changing(after: usize) -> (Resource, Content) {
+    let newer = Content::random(2, content().length());
+    let changed = newer.clone();
+    let resource = Resource::bare(content()).rule(When::after(after), move |_, reply| {
+        if let Body::Part(content, _) = &mut reply.body {
+            *content = changed.clone();
+        }
+    });
+    (resource, newer)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_without_validators_one_answer_brings_the_file() {
+    // Whenever it changes, the file is one version of it.
+    for after in 0..4 {
+        let case = unasked();
+        let (resource, newer) = changing(after);
+        let (ran, origin) = case.run(resource).await;
+        ran.outcome();
+        assert!(ran.warned("neither ETag nor Last-Modified"));
+        let asked = origin.asked();
+        assert_eq!(asked.len(), 2, "the second brings everything");
+        assert_eq!(asked[1].header("range"), None);
+        case.assert_file(&if after < 2 { newer } else { content() });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_a_first_answer_that_brings_everything_is_enough() {
+    let case = unasked();
+    let small = Content::random(3, 1000);
+    let (ran, origin) = case.run(Resource::bare(small.clone())).await;
+    ran.outcome();
+    case.assert_file(&small);
+    assert_eq!(origin.asked().len(), 1);
+    assert!(!ran.warned("neither"), "nothing was lost by it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_a_broken_answer_without_validators_is_begun_again_and_never_continued() {
+    let case = unasked();
+    let (resource, newer) = changing(2);
+    let resource = resource.rule(When::nth(1), breakage::reset_after(500_000));
+    let (ran, origin) = case.run(resource).await;
+    ran.outcome();
+    case.assert_file(&newer);
+    assert_eq!(origin.asked().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
+    let mut case = unasked();
+    case.options.retry.retries = 3;
+    // Each try brings more than what refills the budget of a download that can go on.
+    let big = Content::random(4, 8 << 20);
+    let resource = Resource::bare(big).rule(When::always(), breakage::reset_after(6 << 20));
+    let (ran, origin) = case.run(resource).await;
+    assert_eq!(ran.error().class(), Class::Network);
+    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert!(
+        (4..=6).contains(&origin.asked().len()),
+        "{} requests",
+        origin.asked().len()
+    );
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_version() {
+    let mut case = unasked();
+    let fifo = case.dir.path().join("fifo");
+    let status = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(status.unwrap().success());
+    case.output = Some(Output::File(fifo.clone()));
+    let reader = std::thread::spawn(move || std::fs::read(fifo).unwrap());
+    let (resource, _) = changing(1);
+    let resource = resource.rule(When::nth(0), breakage::reset_after(300_000));
+    let (ran, origin) = case.run(resource).await;
+    assert_eq!(ran.error().class(), Class::Network);
+    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert_eq!(origin.asked().len(), 1);
+    let came = reader.join().unwrap();
+    assert!(came == content().slice(0..came.len() as u64));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_several_connections_are_used_when_asked_for_and_a_warning_says_what_that_means() {
+    let case = Case::new();
+    let (ran, origin) = case.run(Resource::bare(content())).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert!(ran.warned("neither ETag nor Last-Modified"));
+    assert!(origin.asked().len() > 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_several_connections_are_used_when_a_checksum_would_find_a_mix_out() {
+    let checksum = format!("sha256:{}", content().sha256());
+    let mut case = unasked();
+    case.checksums = vec![checksum.parse().unwrap()];
+    let (ran, origin) = case.run(Resource::bare(content())).await;
+    ran.outcome();
+    case.assert_file(&content());
+    assert!(origin.asked().len() > 2 && !ran.warned("neither"));
+    let mut case = unasked();
+    case.checksums = vec![checksum.parse().unwrap()];
+    let (ran, _origin) = case.run(changing(3).0).await;
+    assert_eq!(ran.error().class(), Class::Verification);
+    assert!(!case.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_what_a_run_with_a_number_left_is_not_gone_on_with_by_one_without() {
+    let mut case = Case::new();
+    let (resource, newer) = changing(4);
+    let origin = Origin::builder()
+        .resource("/f.bin", resource)
+        .rate_per_connection(2 << 20)
+        .start()
+        .await;
+    let stop = case.stop.clone();
+    let url = origin.url("/f.bin");
+    let watch = async {
+        while origin.sent() < content().length() / 3 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(case.get(&url), watch);
+    assert!(ran.promises(), "{:?}", ran.error());
+    let mut again = unasked();
+    std::mem::swap(&mut again.dir, &mut case.dir);
+    let ran = again.get(&url).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    assert!(ran.warned("nothing tells"), "{:?}", ran.events);
+    again.assert_file(&newer);
+}

@@ -1,0 +1,184 @@
+//! Rows B3 and B4: what lies under the temporary names of a download and is not its own stays as it is.
+
+use std::path::Path;
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_transfer::{Class, Existing, GetError, Output};
+
+use crate::harness::{Case, content, serve};
+
+const PART: &str = "f.bin.haul-part";
+const JOURNAL: &str = "f.bin.haul-journal";
+
+/// Downloads, and expects the refusal that names this file, before anything was asked.
+async fn assert_in_the_way(case: &Case, name: &str) {
+    let (ran, origin) = case.run(Resource::new(content())).await;
+    let GetError::InTheWay { path, .. } = ran.error() else {
+        panic!("{name}: {:?}", ran.error())
+    };
+    assert_eq!(path.file_name().unwrap(), name);
+    assert_eq!(ran.error().class(), Class::LocalIo);
+    assert!(ran.error().hint().is_some());
+    assert!(origin.asked().is_empty());
+    assert!(!case.path().exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_part_without_a_journal_is_somebody_elses() {
+    for resume in [true, false] {
+        let mut case = Case::new();
+        case.options.resume = resume;
+        case.options.existing = Existing::Overwrite;
+        let part = case.lay(PART, "mine");
+        assert_in_the_way(&case, PART).await;
+        assert_eq!(std::fs::read(part).unwrap(), b"mine");
+        assert_eq!(case.listing(), [PART]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_an_empty_part_without_a_journal_is_taken() {
+    // What a kill leaves between the creation of the part and the first line of its journal.
+    let case = Case::new();
+    case.lay(PART, "");
+    let (ran, _origin) = case.run(Resource::new(content())).await;
+    ran.outcome();
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_journal_that_never_was_one_is_somebody_elses() {
+    for with_part in [true, false] {
+        for diary in ["Dear diary,\n", "{\"header\":{}}\n", "\0\0\0x"] {
+            let case = Case::new();
+            let journal = case.lay(JOURNAL, diary);
+            if with_part {
+                case.lay(PART, "mine");
+            }
+            assert_in_the_way(&case, JOURNAL).await;
+            assert_eq!(std::fs::read(journal).unwrap(), diary.as_bytes());
+            assert_eq!(case.dir.path().join(PART).exists(), with_part);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_journal_that_a_power_cut_emptied_is_still_ours() {
+    for left in [&b""[..], &[0; 300]] {
+        let case = Case::new();
+        case.lay(JOURNAL, left);
+        case.lay(PART, "half of it");
+        let (ran, _origin) = case.run(Resource::new(content())).await;
+        assert_eq!(ran.outcome().resumed, 0);
+        assert!(ran.warned("damaged"));
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are() {
+    for (road, resume) in [
+        ("segments", true),
+        ("one stream", true),
+        ("segments", false),
+    ] {
+        let mut case = Case::new();
+        case.options.resume = resume;
+        case.client.stall_timeout = crate::harness::LIMIT;
+        let mut resource = Resource::new(content());
+        if road == "one stream" {
+            resource = resource
+                .rule(When::always(), breakage::ignore_range)
+                .rule(When::always(), breakage::chunked);
+        }
+        let origin = serve(resource.rule(When::always(), breakage::stall_after(100_000))).await;
+        // What a kill at the first moment with bytes would leave.
+        let part = case.dir.path().join(PART);
+        let kill = async {
+            while !std::fs::metadata(&part).is_ok_and(|part| part.len() > 0) {
+                tokio::task::yield_now().await;
+            }
+            case.as_if_killed()
+        };
+        let url = origin.url("/f.bin");
+        let killed = tokio::select! {
+            ran = case.get(&url) => panic!("it ended: {:?}", ran.result),
+            killed = kill => killed,
+        };
+        assert!(case.listing().is_empty(), "{road}: {:?}", case.listing());
+        let (ran, _origin) = killed.run(Resource::new(content())).await;
+        ran.outcome();
+        killed.assert_file(&content());
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_directories_links_and_fifos_under_the_temporary_names_are_left_alone() {
+    type Lay = fn(&Path, &Path);
+    let things: [(&str, Lay); 4] = [
+        ("directory", |path, _| std::fs::create_dir(path).unwrap()),
+        ("link", |path, victim| {
+            std::os::unix::fs::symlink(victim, path).unwrap()
+        }),
+        ("dangling link", |path, _| {
+            std::os::unix::fs::symlink("nowhere", path).unwrap()
+        }),
+        ("fifo", |path, _| {
+            let made = std::process::Command::new("mkfifo").arg(path).status();
+            assert!(made.unwrap().success());
+        }),
+    ];
+    for (thing, lay) in things {
+        for name in [PART, JOURNAL] {
+            let case = Case::new();
+            let victim = case.lay("victim", "precious");
+            lay(&case.dir.path().join(name), &victim);
+            assert_in_the_way(&case, name).await;
+            assert_eq!(case.listing(), [name, "victim"], "{thing}");
+            assert_eq!(std::fs::read(&victim).unwrap(), b"precious", "{thing}");
+            assert!(!case.dir.path().join("nowhere").exists(), "{thing}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_a_final_name_that_looks_like_a_temporary_one_is_refused() {
+    for name in ["x.haul-part", "x.HAUL-JOURNAL", "x.haul-bad-checksum"] {
+        let mut case = Case::new();
+        case.output = Some(Output::File(case.dir.path().join(name)));
+        let (ran, origin) = case.run(Resource::new(content())).await;
+        assert!(matches!(ran.error(), GetError::CompanionName { .. }));
+        assert_eq!(ran.error().class(), Class::LocalIo);
+        assert!(ran.error().hint().is_some() && origin.asked().is_empty());
+        assert!(case.listing().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a25_a_name_from_an_origin_is_never_that_of_another_downloads_companion() {
+    for said in [
+        Some("attachment; filename=\"f.bin.haul-part\""),
+        Some("attachment; filename*=UTF-8''f.bin.HAUL-part."),
+        None,
+    ] {
+        let mut case = Case::new();
+        case.output = Some(Output::Directory(case.dir.path().to_owned()));
+        let first = Content::random(9, 5000);
+        let mut resource = Resource::new(first.clone());
+        if let Some(said) = said {
+            resource = resource.header("Content-Disposition", said);
+        }
+        let origin = Origin::builder()
+            .resource("/f.bin.haul-part", resource)
+            .resource("/f.bin", Resource::new(content()))
+            .start()
+            .await;
+        let ran = case.get(&origin.url("/f.bin.haul-part")).await;
+        let named = ran.outcome().path.clone().unwrap();
+        case.get(&origin.url("/f.bin")).await.outcome();
+        assert!(std::fs::read(case.path()).unwrap() == content().to_vec());
+        assert!(std::fs::read(named).unwrap() == first.to_vec());
+        assert_eq!(case.listing().len(), 2, "{:?}", case.listing());
+    }
+}
