@@ -5,6 +5,10 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod download;
+mod edges;
 mod link;
+mod noisy;
+mod race;
 mod segments;
 mod simulation;
