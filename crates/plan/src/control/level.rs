@@ -4,23 +4,33 @@ use std::time::Duration;
 
 use super::Sample;
 
-/// Windows that are remembered; older ones say nothing about now.
-const REMEMBERED: usize = 8;
+/// Windows that are remembered: eight halve the error of two, and older ones say nothing about now.
+pub(super) const REMEMBERED: usize = 8;
 
-/// A coefficient of variation above this makes a comparison of means worthless.
-const SPIKY: f64 = 0.5;
+/// Windows from which a scatter can be told at all: two that happen to agree would look like certainty.
+pub(super) const SCATTER_FROM: usize = 3;
+
+/// A difference counts as seen when it is this many standard errors: nine times in ten it is then no accident, and
+/// waiting for more certainty costs more than the rare mistake, which the next probe corrects.
+pub(super) const SURE: f64 = 1.5;
 
 /// The rates that one number of connections brought, window by window.
 #[derive(Debug, Clone)]
 pub(super) struct Level {
     /// The number.
     connections: usize,
+    /// Whether more connections were flowing before: then those too many are waited for, not those missing.
+    lowered: bool,
     /// When this level was first looked at.
     begun: Option<Duration>,
-    /// The end of the last window, once all connections delivered: its time and its bytes.
+    /// Whether all connections deliver and none too many, or were waited for long enough.
+    settled: bool,
+    /// The end of the last window: its time and its bytes.
     mark: Option<(Duration, u64)>,
     /// Bytes a second, the latest last.
     rates: Vec<f64>,
+    /// Windows, forgotten ones too.
+    seen: usize,
     /// What this level brought when it was new, to notice that the link has changed.
     first: Option<f64>,
 }
@@ -29,10 +39,21 @@ impl Level {
     pub(super) fn new(connections: usize) -> Self {
         Self {
             connections,
+            lowered: false,
             begun: None,
+            settled: false,
             mark: None,
             rates: Vec::new(),
+            seen: 0,
             first: None,
+        }
+    }
+
+    /// A level below the present one: it begins when those too many have ended.
+    pub(super) fn lower(connections: usize) -> Self {
+        Self {
+            lowered: true,
+            ..Self::new(connections)
         }
     }
 
@@ -40,15 +61,24 @@ impl Level {
         self.connections
     }
 
-    /// Takes a look; the rate of the window that it ends. `None` while connections are still being made, for at most `settle`.
+    /// Takes a look; the rate of the window that it ends. `None` while connections are still being made, for at most
+    /// `settle`. While surplus connections end, only the latest window is kept.
     pub(super) fn take(&mut self, sample: Sample, settle: Duration) -> Option<f64> {
         let begun = *self.begun.get_or_insert(sample.now);
-        let Some((then, bytes)) = self.mark else {
-            let settled =
-                sample.flowing >= self.connections || sample.now.saturating_sub(begun) >= settle;
-            self.mark = settled.then_some((sample.now, sample.bytes));
-            return None;
-        };
+        let (then, bytes) = self.mark.unwrap_or((sample.now, sample.bytes));
+        if !self.settled {
+            let reached = if self.lowered {
+                sample.flowing <= self.connections
+            } else {
+                sample.flowing >= self.connections
+            };
+            self.settled = reached || sample.now.saturating_sub(begun) >= settle;
+            self.rates.clear();
+            if self.settled || self.mark.is_none() || !self.lowered {
+                self.mark = Some((sample.now, sample.bytes));
+                return None;
+            }
+        }
         let seconds = sample.now.saturating_sub(then).as_secs_f64();
         if seconds <= 0.0 {
             return None;
@@ -59,12 +89,18 @@ impl Level {
             self.rates.remove(0);
         }
         self.rates.push(rate);
+        self.seen += 1;
         Some(rate)
+    }
+
+    /// Whether it is one below what was there before.
+    pub(super) fn is_lowered(&self) -> bool {
+        self.lowered
     }
 
     /// Whether all connections deliver, or were waited for long enough.
     pub(super) fn is_settled(&self) -> bool {
-        self.mark.is_some()
+        self.settled
     }
 
     /// Windows seen, as far as they are remembered.
@@ -72,28 +108,33 @@ impl Level {
         self.rates.len()
     }
 
+    /// Windows seen, forgotten ones too.
+    pub(super) fn seen(&self) -> usize {
+        self.seen
+    }
+
     /// Bytes a second over what is remembered.
     pub(super) fn mean(&self) -> f64 {
         mean(&self.rates)
     }
 
-    /// Bytes a second over the last windows.
-    pub(super) fn recent(&self, windows: usize) -> f64 {
-        mean(&self.rates[self.rates.len().saturating_sub(windows)..])
+    /// How far the windows scatter around their mean, as a share of it; `None` from too few of them.
+    pub(super) fn scatter(&self) -> Option<f64> {
+        let mean = self.mean();
+        if self.rates.len() < SCATTER_FROM || mean <= 0.0 {
+            return None;
+        }
+        let squares: f64 = self.rates.iter().map(|rate| (rate - mean).powi(2)).sum();
+        Some((squares / (self.rates.len() - 1) as f64).sqrt() / mean)
     }
 
-    /// Whether the windows differ so much that their mean says nothing.
-    pub(super) fn is_spiky(&self) -> bool {
-        let mean = self.mean();
-        if self.rates.len() < 2 || mean <= 0.0 {
-            return false;
-        }
-        let squares = self
-            .rates
-            .iter()
-            .map(|rate| (rate - mean).powi(2))
-            .sum::<f64>();
-        (squares / self.rates.len() as f64).sqrt() > SPIKY * mean
+    /// The standard error of the difference between this level's mean and another's, in bytes a second. The larger of
+    /// their scatters is taken for both: a level of few windows says little about its own.
+    pub(super) fn error(&self, other: &Self) -> f64 {
+        let scatters = [self.scatter(), other.scatter()];
+        let scatter = scatters.into_iter().flatten().fold(0.0, f64::max);
+        let share = |level: &Self| level.mean().powi(2) / level.rates.len().max(1) as f64;
+        scatter * (share(self) + share(other)).sqrt()
     }
 
     /// Whether the last windows all lie this far from what the level first brought, to the same side.

@@ -2,57 +2,54 @@
 //!
 //! More connections help where an origin or a path limits each one, and hurt where they only share. So the control
 //! climbs while climbing pays and comes back when it does not: it *ramps* (1, 2, 4, 8 ...) as long as the total rate
-//! rises, then *holds*, looking upwards now and then with a *probe*, and ramps again when the rate changes by itself.
+//! rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when the rate changes by itself.
 //! Refusals set a ceiling that is lifted slowly.
 //!
-//! The hard part is an origin that paces each connection in bursts (nginx's `limit_rate` sends 2 MiB at once and then
-//! nothing for half a second): its rate over a short window says nothing. Where windows are empty, or differ so much that
-//! no gain could be told from noise, the ramp goes on: connections that wait for the origin hurt nobody, and the hold,
-//! whose windows are longer, judges later.
+//! The hard part is that a rate over a short window often says nothing: an origin that paces each connection in bursts
+//! (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a pause. Where windows are
+//! empty, or scatter so much that a gain cannot be ruled out, the ramp goes on: connections too many cost a few percent,
+//! too few cost multiples. So a ramp proves nothing. The hold, whose windows are longer, judges it: unless each connection
+//! brings what a single one brought, it tries fewer, and keeps them where nothing is lost.
+//!
+//! Surplus connections go when their claims end, so a trial of fewer begins while they drain, and ends at once if that
+//! already costs. And a step up is larger where windows scatter, because a small one could not be told from noise. What
+//! this achieves, on which links, is asserted by the simulations in `tests/it`.
 //!
 //! Order of calls: [`ConnectionControl::on_sample`] whenever [`ConnectionControl::next_sample`] has come, the other
 //! `on_` calls when their thing happens; then [`ConnectionControl::target`] says how many connections should be open.
 
+mod ceiling;
+mod hold;
 mod level;
+mod probing;
 
 use std::time::Duration;
 
-use level::Level;
+use ceiling::Ceiling;
+use level::{Level, REMEMBERED, SCATTER_FROM, SURE};
+use probing::{LONGEST, Probing};
 
-/// What the total rate must rise by for the next doubling in a ramp. Doubling what helps gives much more than this,
-/// and noise between windows of a steady link stays below it.
-const RAMP_GAIN: f64 = 1.10;
+/// The share that the total rate must rise by for the next doubling in a ramp, once the scatter can be told. Doubling what
+/// helps gives much more than this, and noise between windows of a steady link stays below it.
+const RAMP_GAIN: f64 = 0.10;
 
-/// Steady windows without gain after which a ramp ends.
-const PATIENCE: usize = 3;
+/// The share of the hoped-for gain that must be ruled out before a ramp ends, for a level that may bring half of it is worth
+/// having; and that a first window must bring for the next doubling, for a single window may well err by a tenth.
+const RAMP_HOPE: f64 = 0.5;
 
-/// The longest that a level waits for all its connections to deliver.
+/// The longest that a level waits for all its connections to deliver, unless answers are known to take longer: beyond it one
+/// that does not deliver is a stalled one, and the others tell enough.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A window while holding: long enough to average bursts of half a second.
-const HOLD_WINDOW: Duration = Duration::from_secs(1);
+/// The same as long as no latency is known: the origin may be one that takes seconds to its first byte.
+const SETTLE_UNKNOWN: Duration = Duration::from_secs(5);
 
-/// A step up while holding is kept if the rate rises by this.
-const PROBE_GAIN: f64 = 1.05;
+/// How long a lowered level waits for surplus connections to finish their claims, which take about two seconds each: only the
+/// least there are, on a slow link, take longer, and a hold must not be blind for ever.
+const DRAIN: Duration = Duration::from_secs(30);
 
-/// A probe that gains this share of what its connections would bring if nothing were shared leads back to a ramp.
-const PROBE_LEAP: f64 = 0.5;
-
-/// How soon to look again whether the connections of a level all deliver.
+/// How soon to look again whether the connections of a level all deliver: a fifth of a ramp's window costs it little.
 const SETTLING: Duration = Duration::from_millis(10);
-
-/// Windows of a probe, and of the comparison before it.
-const PROBE_WINDOWS: usize = 2;
-
-/// Time between probes: the first, and the longest. One more connection for two seconds in ten costs next to nothing, and a
-/// link that has become wider without becoming faster for those who are there is noticed in no other way.
-const PROBE_EVERY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
-
-/// A change of the rate by this, for [`PATIENCE`] windows, is a change of the link.
-const SHIFT: f64 = 0.3;
-
-/// How long a ceiling learned from refusals stands: at first, and at most.
-const CEILING_STANDS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
 /// Settings of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +95,8 @@ enum Phase {
     Ramp { below: Option<Level> },
     /// Keeping the number.
     Hold,
-    /// Trying a larger number; holds what the smaller one brings.
-    Probe { base: usize, rate: f64 },
+    /// Trying another number; holds what the one before brought.
+    Probe { base: Level },
 }
 
 /// Decides the number of connections of one job.
@@ -111,14 +108,14 @@ pub struct ConnectionControl {
     target: usize,
     /// What the present number brings.
     level: Level,
-    /// No more than this, learned from refusals.
-    ceiling: usize,
-    /// When the ceiling is lifted by one, and how long the next one will stand.
-    lift: (Duration, Duration),
-    /// When the next probe is due, and how long after it the one that follows.
-    probe: (Duration, Duration),
+    /// What refusals allow.
+    ceiling: Ceiling,
+    /// When to try another number, and what is known of smaller ones.
+    probing: Probing,
     /// From a request to its answer, as the last sample has it.
     latency: Duration,
+    /// A window while holding, by what is still to come.
+    watch: Duration,
     /// When the next sample is wanted.
     next: Duration,
 }
@@ -134,10 +131,10 @@ impl ConnectionControl {
             phase: Phase::Ramp { below: None },
             target,
             level: Level::new(target),
-            ceiling: max,
-            lift: (Duration::MAX, CEILING_STANDS.0),
-            probe: (Duration::MAX, PROBE_EVERY.0),
+            ceiling: Ceiling::new(max),
+            probing: Probing::default(),
             latency: Duration::ZERO,
+            watch: LONGEST,
             next: options.window,
         }
     }
@@ -151,8 +148,8 @@ impl ConnectionControl {
     /// The number that it settled on, for a report: a probe that runs is not counted.
     #[must_use]
     pub fn settled(&self) -> usize {
-        match self.phase {
-            Phase::Probe { base, .. } => base,
+        match &self.phase {
+            Phase::Probe { base } => base.connections().min(self.ceiling.now()),
             _ => self.target,
         }
     }
@@ -165,13 +162,9 @@ impl ConnectionControl {
 
     /// A connection was refused while `open` others were up: no more than those.
     pub fn on_refused(&mut self, now: Duration, open: usize) {
-        self.ceiling = open.clamp(1, self.ceiling);
-        self.lift = (
-            now.saturating_add(self.lift.1),
-            (self.lift.1 * 2).min(CEILING_STANDS.1),
-        );
-        if self.target > self.ceiling {
-            self.settle(self.ceiling, now);
+        self.ceiling.lower(open, now);
+        if self.target > self.ceiling.now() {
+            self.settle(self.ceiling.now(), now);
         }
     }
 
@@ -182,31 +175,43 @@ impl ConnectionControl {
 
     /// Takes a look and returns the target.
     pub fn on_sample(&mut self, sample: Sample) -> usize {
-        self.lift_ceiling(sample.now);
+        self.ceiling.lift(sample.now);
         self.latency = sample.latency;
         self.next = sample.now.saturating_add(self.window());
         if self.options.fixed {
-            self.target = self.ceiling;
+            self.target = self.ceiling.now();
             return self.target;
         }
-        let settle = SETTLE.max(self.latency * 4);
-        let Some(rate) = self.level.take(sample, settle) else {
-            self.next = sample.now.saturating_add(self.pause());
-            return self.target;
-        };
-        match self.phase {
-            Phase::Ramp { .. } => self.ramp(rate, sample),
-            Phase::Hold => self.hold(sample),
-            Phase::Probe { base, rate: before } => self.judge_probe(base, before, sample.now),
+        if let Some(rate) = self.level.take(sample, self.patience()) {
+            self.watch =
+                probing::window(sample.remaining, self.level.mean()).max(self.options.window);
+            match self.phase {
+                Phase::Ramp { .. } => self.ramp(rate, sample.now),
+                Phase::Hold => self.hold(sample),
+                Phase::Probe { .. } => self.judge_probe(sample.now),
+            }
         }
         self.next = sample.now.saturating_add(self.pause());
         self.target
+    }
+
+    /// How long a level may take until all its connections deliver, or those too many have ended.
+    fn patience(&self) -> Duration {
+        if self.level.is_lowered() {
+            DRAIN
+        } else if self.latency.is_zero() {
+            SETTLE_UNKNOWN
+        } else {
+            SETTLE.max(self.latency * 4)
+        }
     }
 
     /// How long until the next sample: a window, or less while a new level's connections are still being made.
     fn pause(&self) -> Duration {
         if self.level.is_settled() {
             self.window()
+        } else if self.level.is_lowered() {
+            self.options.window.max(SETTLING)
         } else {
             self.window().min(SETTLING)
         }
@@ -214,36 +219,41 @@ impl ConnectionControl {
 
     /// How long to watch before the next sample.
     fn window(&self) -> Duration {
-        let short = self.options.window.max(self.latency * 2).min(HOLD_WINDOW);
         if matches!(self.phase, Phase::Ramp { .. }) {
-            short
+            self.options.window.max(self.latency / 2).min(LONGEST)
         } else {
-            HOLD_WINDOW
+            self.watch
         }
     }
 
-    fn ramp(&mut self, rate: f64, sample: Sample) {
-        let Phase::Ramp { below } = &self.phase else {
-            return;
+    fn ramp(&mut self, rate: f64, now: Duration) {
+        let Phase::Ramp { below: Some(below) } = &self.phase else {
+            return self.climb(now);
         };
-        let gained = below
-            .as_ref()
-            .is_none_or(|below| self.level.mean() >= below.mean() * RAMP_GAIN);
-        let idle = rate <= 0.0;
-        let unclear = self.level.is_spiky() || below.as_ref().is_some_and(Level::is_spiky);
-        let patient = self.level.windows() < PATIENCE;
-        if gained || idle || (unclear && !patient) {
-            self.climb(sample.now);
-        } else if !patient {
-            let smaller = below.as_ref().map_or(self.target, Level::connections);
-            self.settle(smaller, sample.now);
+        let (smaller, before) = (below.connections(), below.mean());
+        let gain = self.level.mean() - before;
+        let hope = RAMP_HOPE * before * (self.target as f64 / smaller as f64 - 1.0);
+        let early = self.level.windows() < SCATTER_FROM;
+        let worth = if early { hope } else { RAMP_GAIN * before };
+        // A gain cannot be ruled out: a level that seems worse is watched for longer before that counts.
+        let open = gain + SURE * self.level.error(below) >= hope;
+        let patience = if gain < 0.0 {
+            2 * REMEMBERED
+        } else {
+            REMEMBERED
+        };
+        if rate <= 0.0 || gain >= worth || (open && self.level.seen() >= patience) {
+            self.climb(now);
+        } else if !open && self.level.seen() >= REMEMBERED {
+            self.settle(smaller, now);
         }
     }
 
     /// Doubles, or holds at the ceiling.
     fn climb(&mut self, now: Duration) {
-        let next = (self.target * 2).min(self.ceiling);
-        if next == self.target {
+        self.probing.climbed_from(&self.level);
+        let next = (self.target * 2).min(self.ceiling.now());
+        if next <= self.target {
             self.settle(next, now);
             return;
         }
@@ -254,57 +264,17 @@ impl ConnectionControl {
 
     /// Holds a number.
     fn settle(&mut self, connections: usize, now: Duration) {
-        self.phase = Phase::Hold;
-        self.target = connections;
-        self.level = Level::new(connections);
-        self.probe.0 = now.saturating_add(self.probe.1);
-    }
-
-    fn hold(&mut self, sample: Sample) {
-        if self.level.shifted(SHIFT, PATIENCE) {
-            // The link is another one than before: what was learned is of no use.
+        let tried = matches!(self.phase, Phase::Probe { .. });
+        let before = self.target;
+        self.target = connections.min(self.ceiling.now());
+        if self.target < before {
+            self.level = Level::lower(self.target);
+        } else if !tried || self.level.connections() != self.target {
+            // What a ramp's short windows showed is no measure for those of a hold; what a trial's showed is.
             self.level = Level::new(self.target);
-            self.phase = Phase::Ramp { below: None };
-            self.probe.1 = PROBE_EVERY.0;
-            return;
         }
-        let up = (self.target + (self.target / 4).max(1)).min(self.ceiling);
-        if sample.now >= self.probe.0 && up > self.target && self.level.windows() >= PROBE_WINDOWS {
-            self.phase = Phase::Probe {
-                base: self.target,
-                rate: self.level.recent(PROBE_WINDOWS),
-            };
-            self.target = up;
-            self.level = Level::new(up);
-        }
-    }
-
-    fn judge_probe(&mut self, base: usize, before: f64, now: Duration) {
-        if self.level.windows() < PROBE_WINDOWS {
-            return;
-        }
-        let paid = self.level.mean() >= before * PROBE_GAIN;
-        // What paid may pay again soon; what did not is asked more and more seldom.
-        self.probe.1 = if paid {
-            HOLD_WINDOW
-        } else {
-            (self.probe.1.max(PROBE_EVERY.0) * 2).min(PROBE_EVERY.1)
-        };
-        let leap = 1.0 + PROBE_LEAP * (self.target - base) as f64 / base as f64;
-        if self.level.mean() >= before * leap {
-            // Nothing is shared any more: doubling finds the limit sooner than steps do.
-            self.climb(now);
-            return;
-        }
-        let keep = if paid { self.target } else { base };
-        self.settle(keep, now);
-    }
-
-    fn lift_ceiling(&mut self, now: Duration) {
-        if now >= self.lift.0 && self.ceiling < self.options.max.max(1) {
-            self.ceiling += 1;
-            self.lift.0 = now.saturating_add(self.lift.1);
-        }
+        self.phase = Phase::Hold;
+        self.probing.wait(now, self.watch);
     }
 }
 

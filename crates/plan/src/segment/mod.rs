@@ -58,6 +58,14 @@ struct Holding {
     silences: u32,
 }
 
+impl Holding {
+    /// Bytes a second since its answer began.
+    fn rate(&self, now: Duration) -> Option<f64> {
+        let seconds = now.saturating_sub(self.answered?).as_secs_f64();
+        Some((self.reserved - self.start) as f64 / seconds.max(1e-3))
+    }
+}
+
 /// The map of one file.
 #[derive(Debug)]
 pub struct SegmentPlan {
@@ -129,7 +137,7 @@ impl SegmentPlan {
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
         let first = self.unclaimed.iter().next();
         if let Some(gap) = first {
-            let size = self.size_of_next(gap.end - gap.start);
+            let size = self.size_of_next(gap.end - gap.start, now);
             return Some(self.hold(gap.start..gap.start + size, None, now));
         }
         let over = takeover::best(&self.held, &self.options, &self.pace, now)?;
@@ -252,12 +260,20 @@ impl SegmentPlan {
         self.done.covers(&(0..self.length))
     }
 
-    fn size_of_next(&self, gap: u64) -> u64 {
+    fn size_of_next(&self, gap: u64, now: Duration) -> u64 {
         let workers = self.held.len() as u64 + 1;
+        let rate = self.pace.rate().or_else(|| self.rate_of_held(now));
         self.options
-            .size(&self.pace, self.unclaimed.total(), workers)
+            .size(&self.pace, rate, self.unclaimed.total(), workers)
             .clamp(1, gap)
             .max(self.options.crumb(gap))
+    }
+
+    /// Bytes a second that a claim in hand brings, on average; `None` if none has brought any.
+    fn rate_of_held(&self, now: Duration) -> Option<f64> {
+        let rates = self.held.iter().filter_map(|holding| holding.rate(now));
+        let (count, sum) = rates.fold((0u32, 0.0), |(count, sum), rate| (count + 1, sum + rate));
+        (sum > 0.0).then(|| sum / f64::from(count))
     }
 
     fn hold(&mut self, range: Range<u64>, taken_from: Option<TakeOver>, now: Duration) -> Claim {

@@ -69,9 +69,7 @@ fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     if left == 0 {
         return None;
     }
-    let answered = holding.answered?;
-    let seconds = now.saturating_sub(answered).as_secs_f64();
-    let slow = (holding.reserved - holding.start) as f64 / seconds.max(1e-3);
+    let slow = holding.rate(now)?;
     // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
     let fast = pace.rate().unwrap_or(slow).max(slow);
     if slow <= 0.0 {

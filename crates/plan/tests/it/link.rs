@@ -1,4 +1,4 @@
-//! Links and origins in simulated time, a millisecond a step.
+//! Links and origins in simulated time, step by step.
 
 use std::time::Duration;
 
@@ -17,8 +17,18 @@ pub(crate) struct Flow {
 
 /// What a link and the origin behind it give.
 pub(crate) trait Link {
-    /// From a request to its answer; also what a connection costs to make.
+    /// The time there and back: what a connection costs to make.
     fn latency(&self) -> Duration;
+
+    /// From a request to its answer.
+    fn answers_after(&self) -> Duration {
+        self.latency()
+    }
+
+    /// How fine time runs.
+    fn step(&self) -> Duration {
+        Duration::from_millis(1)
+    }
 
     /// Whether one more connection is refused when so many are open.
     fn refuses(&self, _open: usize) -> bool {
@@ -37,12 +47,18 @@ pub(crate) struct Limits {
     pub(crate) total: f64,
     /// Share of the total lost for each connection that was not needed to reach it.
     pub(crate) loss: f64,
+    /// Share of the total lost with each doubling of the connections past those needed to reach it.
+    pub(crate) crowding: f64,
     /// This connection gets a tenth.
     pub(crate) slow: Option<usize>,
     /// This connection gets nothing after its first MiB.
     pub(crate) stalled: Option<usize>,
     /// No more connections than this.
     pub(crate) most: usize,
+    /// From a request to its answer, where that is more than the latency.
+    pub(crate) late: Duration,
+    /// How fine time runs.
+    pub(crate) step: Duration,
     /// From this moment on the other values hold.
     pub(crate) later: Option<(Duration, Box<Self>)>,
 }
@@ -54,9 +70,12 @@ impl Default for Limits {
             rate: f64::INFINITY,
             total: f64::INFINITY,
             loss: 0.0,
+            crowding: 0.0,
+            step: Duration::from_millis(1),
             slow: None,
             stalled: None,
             most: usize::MAX,
+            late: Duration::ZERO,
             later: None,
         }
     }
@@ -65,6 +84,14 @@ impl Default for Limits {
 impl Link for Limits {
     fn latency(&self) -> Duration {
         self.latency
+    }
+
+    fn answers_after(&self) -> Duration {
+        self.latency.max(self.late)
+    }
+
+    fn step(&self) -> Duration {
+        self.step
     }
 
     fn refuses(&self, open: usize) -> bool {
@@ -88,7 +115,10 @@ impl Link for Limits {
         let sum: f64 = wishes.iter().sum();
         let needed = (self.total / self.rate).ceil().max(1.0);
         let surplus = (flows.len() as f64 - needed).max(0.0);
-        let total = self.total * (1.0 - self.loss * surplus).max(0.5);
+        let doublings = (flows.len() as f64 / needed).log2().max(0.0);
+        let total = self.total
+            * (1.0 - self.loss * surplus).max(0.5)
+            * (1.0 - self.crowding).powf(doublings);
         let share = if sum > total { total / sum } else { 1.0 };
         wishes.iter().map(|wish| wish * share * seconds).collect()
     }
@@ -109,5 +139,55 @@ impl Link for Bursts {
             .iter()
             .map(|flow| (allowed(flow) - flow.sent).max(0.0))
             .collect()
+    }
+}
+
+/// A link whose rate jumps about: each slice of time has a factor of its own, the same for all, whose mean is 1.
+#[derive(Debug)]
+pub(crate) struct Noisy<L> {
+    pub(crate) link: L,
+    /// Which noise.
+    pub(crate) seed: u64,
+    /// How long each factor holds.
+    pub(crate) slice: Duration,
+    /// The standard deviation of the factors, which are spread evenly: at most 0.57, where some slices bring nothing.
+    pub(crate) scatter: f64,
+}
+
+impl<L> Noisy<L> {
+    fn factor(&self, now: Duration) -> f64 {
+        let slice = u64::try_from(now.as_nanos() / self.slice.as_nanos().max(1)).unwrap();
+        // Evenly spread numbers from 0 to 1 have the variance 1/12.
+        1.0 + self.scatter * 12f64.sqrt() * (random(self.seed, slice) - 0.5)
+    }
+}
+
+/// A number from 0 to 1 by the finaliser of SplitMix64 (Steele, Lea and Flood 2014): one index says nothing of the next.
+fn random(seed: u64, index: u64) -> f64 {
+    let mut mixed = ((seed << 32) | (index + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl<L: Link> Link for Noisy<L> {
+    fn latency(&self) -> Duration {
+        self.link.latency()
+    }
+
+    fn answers_after(&self) -> Duration {
+        self.link.answers_after()
+    }
+
+    fn step(&self) -> Duration {
+        self.link.step()
+    }
+
+    fn refuses(&self, open: usize) -> bool {
+        self.link.refuses(open)
+    }
+
+    fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64> {
+        self.link.give(now, seconds * self.factor(now), flows)
     }
 }

@@ -5,7 +5,11 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod download;
+mod edges;
 mod link;
+mod noisy;
+mod race;
 mod segments;
 mod simulation;
 mod takeovers;

@@ -1,0 +1,292 @@
+//! A download in simulated time: the plan and the control, driven as a job drives them, over a simulated link.
+//!
+//! What the driver does beside carrying decisions out is what a job does around them: a connection takes a round trip to
+//! make and a request one to be answered, a connection whose answer was cut short is made anew, one that is silent for
+//! [`STALL`] is given up.
+
+use std::time::Duration;
+
+use haul_plan::{
+    Claim, ClaimId, ConnectionControl, ControlOptions, RangeSet, Sample, SegmentOptions,
+    SegmentPlan,
+};
+
+use crate::link::{Flow, Link};
+
+/// After so long without a byte a request has failed.
+const STALL: Duration = Duration::from_secs(30);
+
+/// What came of a download.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    /// From the head of the first answer to the last byte.
+    pub(crate) time: Duration,
+    /// The number of connections that the control settled on.
+    pub(crate) settled: usize,
+    /// When sixteen connections were first wanted.
+    pub(crate) sixteen: Option<Duration>,
+    /// Requests made.
+    pub(crate) requests: usize,
+    /// Connections made.
+    pub(crate) connections: usize,
+}
+
+/// A worker with its connection.
+#[derive(Debug)]
+struct Worker {
+    /// The connection's number.
+    connection: usize,
+    /// What it fetches.
+    claim: Claim,
+    /// When its answer begins.
+    answers: Duration,
+    /// Whether it has begun.
+    flowing: bool,
+    /// When something last came, or the request was sent.
+    heard: Duration,
+    /// Bytes of the present answer.
+    sent: f64,
+    /// The part of a byte that has come beyond them.
+    owed: f64,
+    /// Bytes of the claim in the file.
+    written: u64,
+}
+
+/// How a worker's part in a claim ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// With its last byte: the connection takes the next request.
+    Whole,
+    /// Before the answer's end: the connection goes.
+    Short,
+}
+
+/// A download under way.
+pub(crate) struct Download<'a> {
+    link: &'a dyn Link,
+    plan: SegmentPlan,
+    control: ConnectionControl,
+    workers: Vec<Worker>,
+    now: Duration,
+    bytes: u64,
+    outcome: Outcome,
+}
+
+impl<'a> Download<'a> {
+    /// Time begins with the head of the first answer, which told the length.
+    pub(crate) fn new(link: &'a dyn Link, length: u64, control: ControlOptions) -> Self {
+        let options = SegmentOptions {
+            connections: control.max,
+            ..SegmentOptions::default()
+        };
+        Self::with(link, length, control, options)
+    }
+
+    pub(crate) fn with(
+        link: &'a dyn Link,
+        length: u64,
+        control: ControlOptions,
+        options: SegmentOptions,
+    ) -> Self {
+        let nothing = RangeSet::new();
+        let first = SegmentPlan::first_range(&options, &nothing, None);
+        let mut plan = SegmentPlan::new(length, &nothing, options);
+        let adopted = plan.adopt(first, Duration::ZERO);
+        Self {
+            link,
+            plan,
+            control: ConnectionControl::new(control),
+            workers: adopted
+                .map(|claim| Worker::new(0, claim, Duration::ZERO, Duration::ZERO))
+                .into_iter()
+                .collect(),
+            now: Duration::ZERO,
+            bytes: 0,
+            outcome: Outcome {
+                time: Duration::ZERO,
+                settled: 1,
+                sixteen: None,
+                requests: 1,
+                connections: 1,
+            },
+        }
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> Outcome {
+        while !self.plan.is_complete() {
+            assert!(self.now < Duration::from_secs(7200), "never done");
+            self.staff();
+            self.flow();
+            self.sample();
+            self.now += self.link.step();
+        }
+        assert_eq!(self.bytes, self.plan.length(), "each byte is written once");
+        self.outcome.time = self.now;
+        self.outcome.settled = self.control.settled();
+        self.outcome
+    }
+
+    /// Makes connections up to the target, as far as there is work for them.
+    fn staff(&mut self) {
+        while self.workers.len() < self.control.target() && self.plan.has_work(self.now) {
+            if self.link.refuses(self.workers.len()) {
+                self.control.on_refused(self.now, self.workers.len());
+                return;
+            }
+            let connection = self.made();
+            // A connection to make and a request to answer.
+            let answers = self.now + self.link.latency() + self.link.answers_after();
+            self.assign(connection, answers);
+        }
+    }
+
+    /// The number of a connection that is made now.
+    fn made(&mut self) -> usize {
+        self.outcome.connections += 1;
+        self.outcome.connections - 1
+    }
+
+    fn assign(&mut self, connection: usize, answers: Duration) {
+        let Some(claim) = self.plan.claim(self.now) else {
+            return;
+        };
+        self.outcome.requests += 1;
+        if let Some(over) = claim.taken_from.filter(|over| over.voided) {
+            self.dismiss(over.victim);
+        }
+        let worker = Worker::new(connection, claim, self.now, answers);
+        self.workers.push(worker);
+    }
+
+    /// Takes a worker out and gives its claim back.
+    fn dismiss(&mut self, id: ClaimId) -> Option<Worker> {
+        let at = self
+            .workers
+            .iter()
+            .position(|worker| worker.claim.id == id)?;
+        self.plan.release(id);
+        Some(self.workers.swap_remove(at))
+    }
+
+    /// A step's bytes arrive and are written.
+    fn flow(&mut self) {
+        for worker in &mut self.workers {
+            if !worker.flowing && worker.answers <= self.now {
+                worker.flowing = true;
+                worker.heard = self.now;
+                self.plan.first_byte(worker.claim.id, self.now);
+            }
+        }
+        let flowing = self.workers.iter().filter(|worker| worker.flowing);
+        let flows: Vec<Flow> = flowing.map(|worker| worker.view(self.now)).collect();
+        let given = self
+            .link
+            .give(self.now, self.link.step().as_secs_f64(), &flows);
+        let flowing = self.workers.iter_mut().filter(|worker| worker.flowing);
+        for (worker, bytes) in flowing.zip(given) {
+            self.bytes += worker.take(bytes, &mut self.plan, self.now);
+        }
+        let ended: Vec<(ClaimId, End)> = self
+            .workers
+            .iter()
+            .filter_map(|worker| Some((worker.claim.id, worker.end(&self.plan, self.now)?)))
+            .collect();
+        for (id, end) in ended {
+            self.next(id, &end);
+        }
+    }
+
+    /// A worker is through with a claim: it goes on with the next one, if it is still wanted.
+    fn next(&mut self, id: ClaimId, end: &End) {
+        let Some(worker) = self.dismiss(id) else {
+            return;
+        };
+        if self.workers.len() >= self.control.target() || !self.plan.has_work(self.now) {
+            return;
+        }
+        let answers = self.now + self.link.answers_after();
+        match end {
+            End::Whole => self.assign(worker.connection, answers),
+            End::Short => {
+                let connection = self.made();
+                self.assign(connection, answers + self.link.latency());
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        if self.now < self.control.next_sample() {
+            return;
+        }
+        let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
+        let target = self.control.on_sample(Sample {
+            now: self.now,
+            bytes: self.bytes,
+            flowing,
+            remaining: self.plan.remaining(),
+            latency: self.plan.latency(),
+        });
+        if target == 16 {
+            self.outcome.sixteen.get_or_insert(self.now);
+        }
+    }
+}
+
+impl Worker {
+    fn new(connection: usize, claim: Claim, now: Duration, answers: Duration) -> Self {
+        Self {
+            connection,
+            claim,
+            answers,
+            flowing: false,
+            heard: now,
+            sent: 0.0,
+            owed: 0.0,
+            written: 0,
+        }
+    }
+
+    /// Bytes came: those that are still this worker's are written.
+    fn take(&mut self, bytes: f64, plan: &mut SegmentPlan, now: Duration) -> u64 {
+        self.sent += bytes;
+        self.owed += bytes;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole bytes, never negative"
+        )]
+        let whole = self.owed as u64;
+        if whole == 0 {
+            return 0;
+        }
+        self.owed -= whole as f64;
+        self.heard = now;
+        let granted = plan.reserve(self.claim.id, whole, now);
+        plan.wrote(self.claim.id, granted);
+        self.written += granted;
+        granted
+    }
+
+    /// Whether and how the worker is through.
+    fn end(&self, plan: &SegmentPlan, now: Duration) -> Option<End> {
+        let end = plan.end(self.claim.id);
+        if now.saturating_sub(self.heard) >= STALL {
+            return Some(End::Short);
+        }
+        let through = self.claim.range.start + self.written >= end;
+        through.then_some(if end == self.claim.range.end {
+            End::Whole
+        } else {
+            End::Short
+        })
+    }
+
+    fn view(&self, now: Duration) -> Flow {
+        Flow {
+            connection: self.connection,
+            since: now.saturating_sub(self.answers),
+            sent: self.sent,
+        }
+    }
+}
