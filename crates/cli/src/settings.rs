@@ -140,7 +140,7 @@ fn options(args: &GetArgs) -> GetOptions {
             .speed
             .max_connections
             .map_or(defaults.connections, |n| Connections::Fixed(n.into())),
-        min_segment: args.speed.min_segment_size.0,
+        min_segment: args.speed.min_segment_size.map(|size| size.0),
         segment: args.speed.segment_size.map(|size| size.0),
         resume: !args.output.no_resume,
         existing: match (args.output.overwrite, args.output.update) {

@@ -46,8 +46,8 @@ pub enum Existing {
 pub struct GetOptions {
     /// Connections a job.
     pub connections: Connections,
-    /// Bytes; smaller segments cost more requests than they save.
-    pub min_segment: u64,
+    /// Bytes; no segment is smaller, but for the last of a file. `None`: what the plan finds worth a request.
+    pub min_segment: Option<u64>,
     /// Bytes; every segment of this size instead of sizes found by the plan.
     pub segment: Option<u64>,
     /// Whether to use, and to leave, state for a later run.
@@ -67,7 +67,7 @@ impl Default for GetOptions {
         Self {
             // Sixteen is what aria2 allows and what browsers' and CDNs' per-client limits tolerate.
             connections: Connections::Auto { max: 16 },
-            min_segment: 256 << 10,
+            min_segment: None,
             segment: None,
             resume: true,
             existing: Existing::default(),

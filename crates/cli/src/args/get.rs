@@ -109,14 +109,9 @@ pub(crate) struct SpeedArgs {
         allow_negative_numbers = true
     )]
     pub(crate) max_connections: Option<u16>,
-    /// No segment smaller than this.
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "256k",
-        allow_negative_numbers = true
-    )]
-    pub(crate) min_segment_size: Size,
+    /// No segment smaller than this, but for a file's last; by itself haul goes down to 256k towards the end.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub(crate) min_segment_size: Option<Size>,
     /// All segments of this size, instead of sizes found by itself.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) segment_size: Option<Size>,

@@ -107,7 +107,7 @@ fn options_of_the_engine() {
     assert_eq!(options.connections, Connections::Fixed(3));
     assert_eq!(
         (options.min_segment, options.segment, options.retry.retries),
-        (2 << 20, Some(25 << 20), 4)
+        (Some(2 << 20), Some(25 << 20), 4)
     );
     assert_eq!(
         settings(&["--overwrite"]).options.existing,

@@ -6,10 +6,6 @@ use std::time::Duration;
 /// near 3 %.
 const LATENCIES: f64 = 32.0;
 
-/// Nor is a segment worth its request that is over in less than this many seconds: on a fast link the sockets run dry between
-/// two requests, and both sides begin anew. An end that is uneven by as much is what take-overs are for.
-const SECONDS: f64 = 0.25;
-
 /// A claim takes about so many seconds at most, unless its latency asks for more: a connection that is one too many goes
 /// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1 %.
 const LASTS: f64 = 2.0;
@@ -24,7 +20,9 @@ pub struct SegmentOptions {
     pub first: u64,
     /// No smaller claims than this, in bytes, but for the file's last.
     pub min: u64,
-    /// No larger ones.
+    /// No smaller piece of a slow worker's rest is taken over, in bytes.
+    pub share: u64,
+    /// No larger claims.
     pub max: u64,
     /// All of this size instead.
     pub fixed: Option<u64>,
@@ -39,9 +37,10 @@ impl Default for SegmentOptions {
         Self {
             // Most files are smaller and then need one request; a larger one has begun before the second is asked for.
             first: 16 << 20,
-            // A request and its head are a thousandth of it; what else a request costs is measured, and asks for more. A piece of
-            // a slow connection's rest that is smaller is sooner fetched by the one who has it.
-            min: 256 << 10,
+            // At 1 MiB the request's head is a thousandth of a percent and its latency is what counts.
+            min: 1 << 20,
+            // A smaller piece is sooner fetched by the one who has it.
+            share: 256 << 10,
             // What a stalled connection can keep to itself until it is taken over.
             max: 64 << 20,
             fixed: None,
@@ -122,14 +121,14 @@ impl Pace {
         self.rate
     }
 
-    /// Below this size, in bytes, a request costs too much of what it brings.
+    /// Below this size, in bytes, the latency of a request weighs too much.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "float casts saturate, which is meant"
     )]
     fn worth_asking(&self) -> u64 {
-        ((LATENCIES * self.latency()).max(SECONDS) * self.rate.unwrap_or(0.0)) as u64
+        (LATENCIES * self.latency() * self.rate.unwrap_or(0.0)) as u64
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn best(
     let cuts = held.iter().filter_map(|holding| {
         silenced(holding, pace, now).or_else(|| {
             let piece = options.splits().then(|| split(holding, pace, now))?;
-            piece.filter(|cut| holding.end - cut.from >= options.min)
+            piece.filter(|cut| holding.end - cut.from >= options.share)
         })
     });
     cuts.max_by(|a, b| a.gain.total_cmp(&b.gain))

@@ -10,6 +10,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
     SegmentOptions {
         first: 64,
         min: 16,
+        share: 8,
         max: 512,
         fixed,
         connections,

@@ -29,7 +29,7 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_is_not_what_was_ask
             ..SegmentOptions::default()
         },
         SegmentOptions {
-            min: 40 << 20,
+            share: 40 << 20,
             ..SegmentOptions::default()
         },
     ];

@@ -137,12 +137,12 @@ impl Run<'_> {
     pub(super) fn segment_options(&self) -> SegmentOptions {
         let options = &self.engine.options;
         let defaults = SegmentOptions::default();
+        let at_least = |size: u64| options.min_segment.map_or(size, |min| size.max(min));
         SegmentOptions {
-            min: options.min_segment,
-            first: options
-                .segment
-                .unwrap_or_else(|| defaults.first.max(options.min_segment)),
-            max: defaults.max.max(options.min_segment),
+            min: options.min_segment.unwrap_or(defaults.min),
+            share: options.min_segment.unwrap_or(defaults.share),
+            first: options.segment.unwrap_or_else(|| at_least(defaults.first)),
+            max: at_least(defaults.max),
             fixed: options.segment,
             connections: options.connections.most(),
             paced: self.engine.client.connector().is_limited(),

@@ -43,7 +43,7 @@ impl Case {
             dir: tempfile::tempdir().unwrap(),
             options: GetOptions {
                 connections: Connections::Fixed(4),
-                min_segment: 64 << 10,
+                min_segment: Some(64 << 10),
                 segment: Some(256 << 10),
                 retry,
                 checkpoint: CheckpointOptions {
