@@ -22,6 +22,7 @@ mod ranges;
 mod redirect;
 mod retry;
 mod segment;
+mod stream;
 mod validator;
 
 pub use answer::{Asked, ContentCoding, Refusal, Verdict, judge};
@@ -37,4 +38,5 @@ pub use ranges::RangeSet;
 pub use redirect::{Hop, RedirectError, RedirectOptions, follow};
 pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
 pub use segment::{Claim, ClaimId, SegmentOptions, SegmentPlan, TakeOver};
+pub use stream::{End, Follow, Stream};
 pub use validator::{EntityTag, EntityTagError, Sameness, Version};

@@ -1,0 +1,263 @@
+//! What a break, an end or another answer means for a body that is read from front to back.
+//!
+//! One stream is the road where ranges cannot be trusted or the output has an order. The danger is in its seams: bytes of one
+//! answer must only ever follow bytes of another that is the same in version, length and coding. Whether a version is the
+//! same [`judge`](crate::judge) says of each answer; a [`Stream`] knows what the first one was like, and says what follows.
+//!
+//! Order of calls: [`Stream::request`] for what to ask, [`Stream::admits`] for each answer but the first, then
+//! [`Stream::after_end`] or [`Stream::after_break`] with the bytes that the output has taken by then.
+
+use std::ops::Range;
+
+use crate::answer::{ContentCoding, Verdict};
+
+/// A resource that is read from front to back.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// Bytes in the body as it is sent, if that was said.
+    length: Option<u64>,
+    /// The coding of the first answer's body, applied unasked.
+    encoding: Option<ContentCoding>,
+    /// Whether a range may follow what came.
+    joins: bool,
+}
+
+/// What follows a body that ended before it was whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// What came is kept; the rest is asked for.
+    On,
+    /// What came is of no use: the output goes back to its beginning, if it can.
+    Again,
+}
+
+/// What a body's proper end means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The resource is whole.
+    Whole,
+    /// The origin gave a part of what was asked for, as it may (RFC 9110 15.3.7): the rest is asked for.
+    AskOn,
+    /// Bytes are missing. It counts as a break.
+    Short,
+}
+
+impl Stream {
+    /// A stream that begins with an answer of this length and coding. `joins`: ranges may follow as far as the caller knows:
+    /// versions can be told apart, and bytes go out as they come in.
+    #[must_use]
+    pub fn new(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> Self {
+        // A range is of the file as it is, never of its encoded form; and what has no length has no end to ask for.
+        let joins = joins && encoding.is_none() && length.is_some();
+        Self {
+            length,
+            encoding,
+            joins,
+        }
+    }
+
+    /// Bytes in the body as it is sent, if that was said.
+    #[must_use]
+    pub fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    /// What the next request asks for when so many bytes were taken; `None` is everything, without a Range.
+    #[must_use]
+    pub fn request(&self, taken: u64) -> Option<Range<u64>> {
+        (taken > 0).then_some(taken..u64::MAX)
+    }
+
+    /// Whether an answer to [`Stream::request`] may be taken, by what [`judge`](crate::judge) found. False for one that is whole in
+    /// itself and still not like the first: then everything must begin again, the output's preparation included. `None` for
+    /// a verdict that brings no bytes to such a request: a failure like any other.
+    #[must_use]
+    pub fn admits(&self, verdict: &Verdict, taken: u64) -> Option<bool> {
+        match verdict {
+            Verdict::Part { range, total, .. } if taken > 0 => {
+                Some(self.joins && range.start == taken && self.length == Some(*total))
+            }
+            Verdict::Whole {
+                length, encoding, ..
+            } if taken == 0 => {
+                let lengths_differ = matches!((self.length, length), (Some(a), Some(b)) if a != *b);
+                // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
+                let known = self.length.is_some() == length.is_some();
+                Some(*encoding == self.encoding && known && !lengths_differ)
+            }
+            _ => None,
+        }
+    }
+
+    /// How many of `at_hand` bytes may be taken: none beyond the announced length (row A11).
+    #[must_use]
+    pub fn room(&self, taken: u64, at_hand: u64) -> u64 {
+        let room = self
+            .length
+            .map_or(u64::MAX, |length| length.saturating_sub(taken));
+        at_hand.min(room)
+    }
+
+    /// An answer ended properly; it had begun when `begun` bytes were taken, and by now `taken` are.
+    #[must_use]
+    pub fn after_end(&self, begun: u64, taken: u64) -> End {
+        match self.length {
+            None => End::Whole,
+            Some(length) if length == taken => End::Whole,
+            // An answer without a byte is no progress, and asking on for ever would cost nothing.
+            Some(_) if self.joins && taken > begun => End::AskOn,
+            Some(_) => End::Short,
+        }
+    }
+
+    /// An answer broke, or none came.
+    #[must_use]
+    pub fn after_break(&self, taken: u64) -> Follow {
+        if taken == 0 || self.joins {
+            Follow::On
+        } else {
+            Follow::Again
+        }
+    }
+
+    /// Ranges are not to be had after all.
+    pub fn give_up_ranges(&mut self) {
+        self.joins = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validator::Version;
+    use proptest::prelude::*;
+
+    /// A form of the resource that an origin may send. All have the same validators: what the judge cannot tell apart.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Form {
+        length: u64,
+        told: bool,
+        encoding: Option<ContentCoding>,
+    }
+
+    /// What the origin does next: sends a form, of which so many bytes come before it breaks (or ends, if they suffice).
+    #[derive(Debug, Clone)]
+    struct Answer {
+        form: Form,
+        brings: u64,
+        breaks: bool,
+    }
+
+    fn any_form() -> impl Strategy<Value = Form> {
+        let encoding = prop_oneof![Just(None), Just(Some(ContentCoding::Gzip))];
+        (1u64..40, any::<bool>(), encoding).prop_map(|(length, told, encoding)| Form {
+            length,
+            told,
+            encoding,
+        })
+    }
+
+    fn any_answer() -> impl Strategy<Value = Answer> {
+        // Few forms, so that the same one often comes twice.
+        let form = prop_oneof![
+            any_form(),
+            Just(Form {
+                length: 30,
+                told: true,
+                encoding: None
+            }),
+            Just(Form {
+                length: 20,
+                told: true,
+                encoding: Some(ContentCoding::Gzip)
+            }),
+        ];
+        (form, 0u64..40, any::<bool>()).prop_map(|(form, brings, breaks)| Answer {
+            form,
+            brings,
+            breaks,
+        })
+    }
+
+    fn verdict(stream: &Stream, taken: u64, form: &Form) -> Verdict {
+        let version = Version::default();
+        match stream.request(taken) {
+            Some(asked) => Verdict::Part {
+                range: asked.start..form.length.max(asked.start),
+                total: form.length,
+                version,
+            },
+            None => Verdict::Whole {
+                length: form.told.then_some(form.length),
+                version,
+                encoding: form.encoding.clone(),
+            },
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_whole_stream_is_one_form_from_its_first_byte_to_its_last(first in any_answer(), rest in prop::collection::vec(any_answer(), 0..12), joins: bool) {
+            let length = first.form.told.then_some(first.form.length);
+            let stream = Stream::new(length, first.form.encoding.clone(), joins);
+            // Where each taken byte is from: a form and a place in it.
+            let mut out: Vec<(Form, u64)> = Vec::new();
+            for (n, answer) in std::iter::once(first.clone()).chain(rest).enumerate() {
+                let begun = out.len() as u64;
+                // A range is always answered with the plain form: anything else the judge refuses.
+                let form = if begun > 0 { Form { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
+                if n > 0 && stream.admits(&verdict(&stream, begun, &form), begun) != Some(true) {
+                    continue;
+                }
+                let left = form.length.saturating_sub(begun);
+                let come = stream.room(begun, left.min(answer.brings));
+                out.extend((begun..begun + come).map(|at| (form.clone(), at)));
+                let taken = out.len() as u64;
+                // Where a length was told HTTP itself sees that bytes are missing; else any end is a proper one.
+                let ended = !answer.breaks && (come == left || !form.told || begun > 0);
+                let follow = match ended.then(|| stream.after_end(begun, taken)) {
+                    Some(End::Whole) => {
+                        let (form, _) = out.first().cloned().unwrap_or((form, 0));
+                        // What was prepared for the first answer, a decoder say, fits the last.
+                        prop_assert_eq!(&form.encoding, &first.form.encoding);
+                        for (n, (other, at)) in out.iter().enumerate() {
+                            prop_assert_eq!((&other.encoding, other.length, *at), (&form.encoding, form.length, n as u64));
+                        }
+                        prop_assert!(stream.length().is_none_or(|length| length == taken));
+                        return Ok(());
+                    }
+                    Some(End::AskOn) => { prop_assert!(taken > begun); Follow::On }
+                    Some(End::Short) | None => stream.after_break(taken),
+                };
+                if follow == Follow::Again {
+                    out.clear();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a13_an_encoded_body_is_begun_again_and_never_continued() {
+        let stream = Stream::new(Some(100), Some(ContentCoding::Gzip), true);
+        assert_eq!(stream.after_break(50), Follow::Again);
+        assert_eq!(stream.after_end(0, 50), End::Short);
+    }
+
+    #[test]
+    fn a10_a_body_of_unknown_length_is_begun_again() {
+        assert_eq!(Stream::new(None, None, true).after_break(50), Follow::Again);
+        assert_eq!(
+            Stream::new(Some(100), None, true).after_break(50),
+            Follow::On
+        );
+    }
+
+    #[test]
+    fn a_part_that_ends_sooner_than_asked_is_asked_on_unless_it_brought_nothing() {
+        let mut stream = Stream::new(Some(100), None, true);
+        assert_eq!(stream.after_end(0, 50), End::AskOn);
+        assert_eq!(stream.after_end(50, 50), End::Short);
+        stream.give_up_ranges();
+        assert_eq!(stream.after_end(0, 50), End::Short);
+    }
+}
