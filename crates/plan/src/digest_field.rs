@@ -21,7 +21,8 @@ pub struct Expected {
     pub field: &'static str,
 }
 
-/// Every digest that a head announces for the whole file. `whole`: the answer is a 200.
+/// Every digest that a head announces for the whole file. `whole`: its body is the whole file, in a 200 or in a part that has
+/// every byte.
 #[must_use]
 pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<Expected> {
     let mut found = Vec::new();

@@ -178,6 +178,16 @@ impl Version {
         self.is_pinned() || verified || told
     }
 
+    /// Whether bytes that an earlier run left of this version may be gone on with, `found` being what the origin has now. Days may
+    /// lie between two runs, so this asks for more than [`Version::may_be_joined`]: an origin that has taken to telling its
+    /// versions apart tells nothing of those from before.
+    #[must_use]
+    pub fn may_be_resumed(&self, found: &Self, verified: bool, told: bool) -> bool {
+        self.same(found)
+            && self.may_be_joined(verified, told)
+            && (self.is_pinned() || verified || !found.is_pinned())
+    }
+
     /// Whether anything but the length tells this version from another.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
@@ -268,6 +278,14 @@ mod tests {
         assert!(!version(&[]).may_be_joined(false, false));
         assert!(version(&[]).may_be_joined(true, false) && version(&[]).may_be_joined(false, true));
         assert!(version(&[("etag", "W/\"1\"")]).may_be_joined(false, false));
+        // Bytes of nobody knows which version, and an origin that now says which one it has.
+        let tagged = version(&[("etag", "\"1\"")]);
+        assert!(!version(&[]).may_be_resumed(&tagged, false, true));
+        assert!(version(&[]).may_be_resumed(&tagged, true, false));
+        assert!(version(&[]).may_be_resumed(&version(&[]), false, true));
+        assert!(!version(&[]).may_be_resumed(&version(&[]), false, false));
+        assert!(tagged.may_be_resumed(&tagged, false, false));
+        assert!(!tagged.may_be_resumed(&version(&[]), true, true));
         assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
         assert!(!version(&[]).same(&Version {
             length: Some(11),

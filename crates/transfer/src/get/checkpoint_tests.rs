@@ -96,7 +96,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let url = Url::parse("http://h.test/f").unwrap();
-        let header = Header::new(&url, 10_000, &Version::default());
+        let header = Header::new(&url, 10_000, &Version::default(), &[]);
         let disk = Disk::default();
         let mut journal = Some(Journal::create(&path, &header).unwrap());
         let (mut pieces, mut at, mut claimed) = (Vec::new(), 0u64, 0u64);
@@ -147,7 +147,7 @@ fn b2_a_sync_that_fails_claims_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let url = Url::parse("http://h.test/f").unwrap();
-    let journal = Journal::create(&path, &Header::new(&url, 10, &Version::default())).unwrap();
+    let journal = Journal::create(&path, &Header::new(&url, 10, &Version::default(), &[])).unwrap();
     let spans = vec![Span {
         start: 0,
         end: 10,

@@ -71,6 +71,8 @@ impl Run<'_> {
         loop {
             if self.one_stream {
                 question.range = None;
+                // Everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
+                question.pinned = None;
             }
             let failure = tokio::select! {
                 biased;

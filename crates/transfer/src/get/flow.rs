@@ -1,8 +1,8 @@
-//! A sequential download under way: what has been taken, and what a break means for it.
+//! A sequential download under way: its output, and the stream that says what each break and each answer means.
 //!
 //! Reading answers into it is [`sequential`](super::sequential)'s.
 
-use haul_plan::{ContentCoding, Trouble, Version};
+use haul_plan::{End, Follow, Stream, Trouble, Version};
 
 use super::failure::Failure;
 use super::pipe::Pipe;
@@ -16,32 +16,29 @@ pub(super) struct Flow {
     pub(super) pipe: Pipe,
     /// The version that every answer must be of.
     pub(super) version: Version,
-    /// Bytes in the resource, if that is known.
-    pub(super) length: Option<u64>,
+    /// What was promised of the body, and what may follow what.
+    pub(super) stream: Stream,
     /// Hashes behind the download.
     pub(super) follower: Option<Follower>,
-    /// Whether a range may continue a broken body.
-    pub(super) ranges: bool,
-    /// The coding of the first answer, which every other must have too.
-    pub(super) encoding: Option<ContentCoding>,
 }
 
 impl Flow {
+    /// Takes the next bytes of a body that promised no more than the stream's length.
     pub(super) fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<()> {
-        // No byte beyond the announced length is taken (row A11); the length check then refuses the answer.
-        let room = self
-            .length
-            .map_or(u64::MAX, |length| length.saturating_sub(self.pipe.taken()));
+        let room = self.stream.room(self.pipe.taken(), piece.len() as u64);
         let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
         self.pipe.take(piece.slice(..keep))
     }
 
-    pub(super) fn can_go_on(&self) -> bool {
-        self.pipe.taken() == 0 || (self.ranges && self.length.is_some())
+    /// Makes ready for the next answer after a break. False when the output would have to go back and cannot.
+    pub(super) fn ready(&mut self) -> bool {
+        match self.stream.after_break(self.pipe.taken()) {
+            Follow::On => true,
+            Follow::Again => self.rewind(),
+        }
     }
 
-    /// Goes back to the beginning, if the output can.
-    pub(super) fn rewind(&mut self) -> bool {
+    fn rewind(&mut self) -> bool {
         let rewound = self.pipe.rewind();
         if rewound {
             self.follower = self.follower.take().map(|follower| follower.restart());
@@ -49,16 +46,15 @@ impl Flow {
         rewound
     }
 
-    pub(super) fn check_length(&self) -> Result<(), Stop> {
-        match self.length {
-            Some(length) if length != self.pipe.taken() => Err(Stop::Failure(Failure::Unusable {
+    /// What the proper end of an answer means that began when `begun` bytes were taken.
+    pub(super) fn ended(&self, begun: u64) -> Result<End, Stop> {
+        let taken = self.pipe.taken();
+        match (self.stream.after_end(begun, taken), self.stream.length()) {
+            (End::Short, Some(length)) => Err(Stop::Failure(Failure::Unusable {
                 trouble: Trouble::Refused,
-                why: format!(
-                    "the body has {} bytes of {length} announced",
-                    self.pipe.taken()
-                ),
+                why: format!("the body has {taken} bytes of {length} announced"),
             })),
-            _ => Ok(()),
+            (end, _) => Ok(end),
         }
     }
 

@@ -22,7 +22,7 @@ use super::segmented::First;
 use super::sequential::Body;
 use crate::disk::{Target, blocking};
 use crate::error::GetError;
-use crate::options::{Job, Outcome, Output};
+use crate::options::{Existing, Job, Outcome, Output};
 
 /// A job under way.
 #[derive(Debug)]
@@ -121,7 +121,9 @@ impl<'a> Run<'a> {
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
         let have = self.prepare(place, held).await?;
-        if let Some(partial) = held.take_if(|partial| self.is_whole(partial)) {
+        // To replace a file, the version must be one that the origin has now; to add one it is enough that it had it.
+        let adds = self.engine.options.existing == Existing::Keep;
+        if let Some(partial) = held.take_if(|partial| adds && self.is_whole(partial)) {
             return self.finish_resumed(partial).await.map(Some);
         }
         let host = self.engine.hosts.of(&self.url);

@@ -112,27 +112,34 @@ impl Run<'_> {
     /// Why what an earlier run left cannot be gone on with, if it cannot.
     fn unfit(&self, partial: &Partial, begun: &Begun) -> Option<&'static str> {
         let header = &partial.resumed.as_ref()?.header;
-        let same = match &begun.brings {
+        let pinned = header.version();
+        match &begun.brings {
             Brings::Part { total, version, .. } => {
-                header.length == *total && header.version().same(version)
+                let wanted = self.wanted(&begun.answer.headers, &begun.brings);
+                if header.length != *total || !pinned.same(version) {
+                    Some("the origin has another version than an earlier run left bytes of")
+                } else if pinned.may_be_resumed(version, wanted.verifies(), self.told()) {
+                    None
+                } else {
+                    Some(
+                        "nothing tells whether the origin still has the version that an earlier run left bytes of",
+                    )
+                }
             }
-            _ => false,
-        };
-        let wanted = self.wanted(&begun.answer.headers, &begun.brings);
-        if !same {
-            Some("the origin has another version than an earlier run left bytes of")
-        } else if !self.may_join(&header.version(), &wanted) {
-            Some(
-                "nothing tells whether the origin still has the version that an earlier run left bytes of",
-            )
-        } else {
-            None
+            Brings::Whole { version, .. } if pinned.same(version) => Some(
+                "the origin gives no parts of the file, so that those of an earlier run are of no use",
+            ),
+            _ => Some("the origin has another version than an earlier run left bytes of"),
         }
     }
 
     /// Whether the bytes of several answers may make one file (row A7).
     pub(super) fn may_join(&self, version: &Version, wanted: &Wanted) -> bool {
-        let told = matches!(self.engine.options.connections, Connections::Fixed(_));
-        version.may_be_joined(wanted.verifies(), told)
+        version.may_be_joined(wanted.verifies(), self.told())
+    }
+
+    /// Whether the user asked for several connections.
+    fn told(&self) -> bool {
+        matches!(self.engine.options.connections, Connections::Fixed(_))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use haul_plan::{ContentCoding, Version};
+use haul_plan::{ContentCoding, Stream, Version};
 
 use super::failure::Failure;
 use super::first::{Begun, Brings, Question};
@@ -47,15 +47,13 @@ impl Run<'_> {
         let hashers = Hashers::new(wanted.algorithms());
         let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), hashers);
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
-        let ranges = decode.is_none() && self.may_join(&version, &wanted);
+        let joins = self.may_join(&version, &wanted);
         let etag = version.etag.as_ref().map(ToString::to_string);
         let flow = Flow {
             pipe,
             version,
-            length,
+            stream: Stream::new(length, encoding, joins),
             follower: None,
-            ranges,
-            encoding,
         };
         let (bytes, flow) = match length {
             Some(0) => (0, flow),

@@ -167,7 +167,12 @@ impl Run<'_> {
                 free,
             });
         }
-        let header = Header::new(&self.job.url, total, &landing.version);
+        let header = Header::new(
+            &self.job.url,
+            total,
+            &landing.version,
+            &landing.wanted.announced,
+        );
         let journal = partial.journal(self.engine.options.resume.then_some(&header))?;
         blocking(|| partial.file.set_len(total))
             .map_err(|source| GetError::local("extend", self.path.clone(), source))?;

@@ -4,11 +4,10 @@
 //! only be written in order. A broken body is continued with a range where that is possible, begun again where the
 //! output can be rewound, and an error where it cannot (row A10, A12).
 
-use std::ops::Range;
 use std::time::SystemTime;
 
 use haul_net::{Answer, Fetch};
-use haul_plan::{Asked, ContentCoding, Trouble, Verdict, judge};
+use haul_plan::{Asked, ContentCoding, End, Stream, Trouble, judge};
 use http::HeaderMap;
 
 use super::failure::Failure;
@@ -67,13 +66,12 @@ impl Run<'_> {
         // Nothing of this road is ever resumed: where it can be continued at all, it is so within this run.
         landing.partial.journal(None)?;
         let follower = follower(&landing);
+        let joins = self.may_join(&landing.version, &landing.wanted);
         let flow = Flow {
             pipe,
             version: landing.version.clone(),
-            length: body.length,
+            stream: Stream::new(body.length, body.encoding, joins),
             follower,
-            ranges: decode.is_none() && self.may_join(&landing.version, &landing.wanted),
-            encoding: body.encoding,
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
         match ended? {
@@ -128,36 +126,32 @@ impl Run<'_> {
         self.tally.connections = 1;
         let mut answer = Some(first);
         loop {
-            let at = flow.pipe.taken();
+            let begun = flow.pipe.taken();
             let failure = match self.pour(&mut flow, answer.take()).await {
-                Ok(()) => {
-                    return (
-                        flow.close().map(Ended::Whole).map_err(|e| self.local(e)),
-                        flow,
-                    );
+                Ok(End::Whole) => {
+                    let closed = flow.close().map(Ended::Whole).map_err(|e| self.local(e));
+                    return (closed, flow);
+                }
+                Ok(_) => {
+                    self.course.on_progress(flow.pipe.taken() - begun);
+                    continue;
                 }
                 Err(Stop::Error(error)) => return (Err(error), flow),
                 Err(Stop::Failure(failure)) => failure,
             };
             // Without If-Range the same range may still be had (row A4).
-            flow.ranges &= match failure {
-                Failure::Unusable { trouble, .. } => trouble == Trouble::IfRangeMisread,
-                _ => true,
-            };
-            if flow.can_go_on() {
-                // Only what is kept is progress: a body begun again and again must use up the budget.
-                self.course
-                    .on_progress(flow.pipe.taken().saturating_sub(at));
-            } else if !flow.rewind() {
-                let url = Box::new(haul_net::without_credentials(&self.url));
-                return (
-                    Err(GetError::BrokenStream {
-                        url,
-                        at: flow.pipe.written(),
-                    }),
-                    flow,
-                );
+            if matches!(failure, Failure::Unusable { trouble, .. } if trouble != Trouble::IfRangeMisread)
+            {
+                flow.stream.give_up_ranges();
             }
+            if !flow.ready() {
+                let url = Box::new(haul_net::without_credentials(&self.url));
+                let at = flow.pipe.written();
+                return (Err(GetError::BrokenStream { url, at }), flow);
+            }
+            // Only what is kept is progress: a body begun again and again must use up the budget.
+            self.course
+                .on_progress(flow.pipe.taken().saturating_sub(begun));
             match self.heal(failure, None).await {
                 Ok(Healed::Again) => {}
                 Ok(Healed::StartOver) => return (Ok(Ended::StartOver), flow),
@@ -167,7 +161,7 @@ impl Run<'_> {
     }
 
     /// Reads one answer, asking for it first if need be.
-    async fn pour(&mut self, flow: &mut Flow, answer: Option<Answer>) -> Result<(), Stop> {
+    async fn pour(&mut self, flow: &mut Flow, answer: Option<Answer>) -> Result<End, Stop> {
         let asked = async {
             match answer {
                 Some(answer) => Ok(answer),
@@ -181,7 +175,7 @@ impl Run<'_> {
         };
         let started = self.started.elapsed();
         let at = flow.pipe.taken();
-        let result = self.drain(flow, &mut answer).await;
+        let drained = self.drain(flow, &mut answer).await;
         let came = flow.pipe.taken() - at;
         if came > 0 {
             self.tally.segments += 1;
@@ -195,9 +189,9 @@ impl Run<'_> {
             })
             .await;
         }
-        result?;
+        drained?;
         answer.recycle();
-        Ok(())
+        flow.ended(at)
     }
 
     /// Moves a body into the pipe, telling the progress ten times a second.
@@ -213,7 +207,7 @@ impl Run<'_> {
                         self.tally.fetched += piece.len() as u64;
                         flow.take(&piece).map_err(|e| Stop::Error(self.local(e)))?;
                     }
-                    Ok(None) => return flow.check_length(),
+                    Ok(None) => return Ok(()),
                     Err(error) => {
                         return Err(Stop::Failure(Failure::Transport { error: Box::new(error), answered: true }));
                     }
@@ -231,15 +225,15 @@ impl Run<'_> {
         let _ = self.engine.events.try_send(Event::Progress {
             job,
             done,
-            length: flow.length,
+            length: flow.stream.length(),
             connections: 1,
         });
     }
 
     /// Asks for what is missing, or for everything when the pipe was rewound.
     async fn ask_on(&self, flow: &Flow) -> Result<Answer, Failure> {
-        let at = flow.pipe.taken();
-        let range: Option<Range<u64>> = (at > 0).then_some(at..u64::MAX);
+        let taken = flow.pipe.taken();
+        let range = flow.stream.request(taken);
         let mut headers = HeaderMap::new();
         let condition = flow
             .version
@@ -266,24 +260,14 @@ impl Run<'_> {
             answered: false,
         };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
-        match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
-            Verdict::Part { .. } if range.is_some() => Ok(answer),
-            Verdict::Whole { encoding, .. } if range.is_none() => {
-                if encoding == flow.encoding {
-                    return Ok(answer);
-                }
-                answer.discard().await;
-                Err(Failure::Unusable {
-                    trouble: Trouble::Refused,
-                    why: "the body is encoded otherwise than before".into(),
-                })
-            }
-            verdict => {
-                let failure = Failure::from_verdict(verdict, &answer);
-                answer.discard().await;
-                Err(failure)
-            }
-        }
+        let verdict = judge(&asked, answer.status, &answer.headers, SystemTime::now());
+        let failure = match flow.stream.admits(&verdict, taken) {
+            Some(true) => return Ok(answer),
+            Some(false) => Failure::Changed,
+            None => Failure::from_verdict(verdict, &answer),
+        };
+        answer.discard().await;
+        Err(failure)
     }
 
     pub(super) async fn tell_of_stream(

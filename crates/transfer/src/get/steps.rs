@@ -11,7 +11,7 @@ use super::first::Brings;
 use super::hosts::{Host, Permit};
 use super::job::Run;
 use super::landing::Landing;
-use super::partial::Partial;
+use super::partial::{Partial, Resumed};
 use super::place::Place;
 use crate::error::GetError;
 use crate::event::Event;
@@ -32,6 +32,10 @@ impl Run<'_> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());
         let options = self.segment_options();
         Some(match resumed {
+            // Nothing is missing but the origin's word that this is still its version: one byte brings that.
+            Some(Resumed { header, .. }) if held.is_some_and(|held| self.is_whole(held)) => {
+                header.length.saturating_sub(1)..header.length.max(1)
+            }
             Some(resumed) => {
                 SegmentPlan::first_range(&options, &resumed.done, Some(resumed.header.length))
             }
@@ -47,7 +51,8 @@ impl Run<'_> {
             .is_some_and(|r| r.done.covers(&(0..r.header.length)))
     }
 
-    /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole.
+    /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole, no other file gives way
+    /// to it, and what the origin announced of it stands in the journal.
     pub(super) async fn finish_resumed(
         &mut self,
         mut partial: Partial,
@@ -60,7 +65,7 @@ impl Run<'_> {
         self.tally.resumed = length;
         let wanted = Wanted {
             given: self.job.checksums.clone(),
-            announced: Vec::new(),
+            announced: resumed.header.announced(),
         };
         let host = self.engine.hosts.of(&self.url);
         let mut landing = Landing {
@@ -74,10 +79,12 @@ impl Run<'_> {
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.
     pub(super) fn wanted(&self, headers: &HeaderMap, brings: &Brings) -> Wanted {
+        // What is said of an answer's content holds for the file where that is all of it, as a small file's first part is.
         let (whole, decoded) = match brings {
             Brings::Whole { encoding, .. } => {
                 (true, encoding.is_some() && self.engine.options.decode)
             }
+            Brings::Part { range, total, .. } => (*range == (0..*total), false),
             _ => (false, false),
         };
         let announced = if decoded {

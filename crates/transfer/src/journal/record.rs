@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use haul_plan::Version;
+use haul_plan::{Checksum, Expected, Version};
 
 /// This format's number. A journal with another is not understood and not touched.
 pub(super) const FORMAT: u32 = 1;
@@ -27,19 +27,42 @@ pub struct Header {
     pub etag: Option<String>,
     /// Last-Modified as the origin wrote it.
     pub last_modified: Option<String>,
+    /// Digests of the whole file that the origin announced, as `algorithm:hex`: a run that has only to give the file its name
+    /// asks the origin nothing, and verifies these all the same.
+    #[serde(default)]
+    pub announced: Vec<String>,
 }
 
 impl Header {
     /// A header for a resource of known length.
     #[must_use]
-    pub fn new(url: &Url, length: u64, version: &Version) -> Self {
+    pub fn new(url: &Url, length: u64, version: &Version, announced: &[Expected]) -> Self {
+        let text = |expected: &Expected| {
+            let digest = crate::checksum::hex(&expected.digest);
+            format!("{}:{digest}", expected.algorithm)
+        };
         Self {
             format: FORMAT,
             url: identity(url),
             length,
             etag: version.etag.as_ref().map(ToString::to_string),
             last_modified: version.last_modified.clone(),
+            announced: announced.iter().map(text).collect(),
         }
+    }
+
+    /// The digests that the origin announced.
+    #[must_use]
+    pub fn announced(&self) -> Vec<Expected> {
+        let checksums = self.announced.iter().filter_map(|text| text.parse().ok());
+        let expected = |checksum: Checksum| {
+            Some(Expected {
+                algorithm: checksum.algorithm,
+                digest: checksum.digest?,
+                field: "announced by the origin",
+            })
+        };
+        checksums.filter_map(expected).collect()
     }
 
     /// The version that the bytes on disk are of.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use url::Url;
 
-use haul_plan::Version;
+use haul_plan::{Algorithm, Expected, Version};
 
 use super::record::Record;
 use super::*;
@@ -14,7 +14,12 @@ fn header(url: &str) -> Header {
         last_modified: Some("then".into()),
         ..Version::default()
     };
-    Header::new(&Url::parse(url).unwrap(), 1000, &version)
+    let announced = Expected {
+        algorithm: Algorithm::Crc32c,
+        digest: vec![1, 2, 3, 255],
+        field: "Repr-Digest",
+    };
+    Header::new(&Url::parse(url).unwrap(), 1000, &version, &[announced])
 }
 
 #[test]
@@ -33,6 +38,9 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
         (Some(1000), Some("then"))
     );
     assert_eq!(version.etag.unwrap().to_string(), "\"v1\"");
+    let announced = header.announced();
+    assert_eq!(announced[0].algorithm, Algorithm::Crc32c);
+    assert_eq!(announced[0].digest, [1, 2, 3, 255]);
 }
 
 #[test]

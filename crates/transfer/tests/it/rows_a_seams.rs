@@ -1,0 +1,110 @@
+//! The seams of one stream: answers that follow each other and are not the same file, or never end.
+
+use haul_lab::{Body, Content, Resource, When, breakage};
+use haul_transfer::{GetError, Output};
+
+use crate::harness::{Case, content, serve};
+
+/// What gzip makes shorter, but not by much.
+fn text() -> Content {
+    let lines = (0..200_000u32).map(|n| format!("{}\n", n.wrapping_mul(2_654_435_761)));
+    Content::fixed(lines.collect::<String>())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
+    let case = Case::new();
+    let resource = Resource::new(text())
+        .rule(When::first(1), breakage::gzip)
+        .rule(When::first(1), breakage::close_after(300_000));
+    let (ran, origin) = case.run(resource).await;
+    assert_eq!(ran.outcome().bytes, text().length());
+    case.assert_file(&text());
+    let ranges = origin.asked();
+    assert!(
+        ranges
+            .iter()
+            .all(|asked| asked.header("range") != Some("bytes=300000-")),
+        "{ranges:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() {
+    let case = Case::new();
+    let resource = Resource::new(content())
+        .rule(When::always(), breakage::ignore_range)
+        .rule(When::after(1), breakage::gzip)
+        .rule(When::always(), breakage::chunked)
+        .rule(When::first(1), breakage::close_after(100_000));
+    let (ran, _origin) = case.run(resource).await;
+    ran.outcome();
+    // The origin's only answer by now is an encoded one: stored as sent, and the user is told.
+    assert!(ran.warned("gzip"));
+    let (sent, plain) = (std::fs::read(case.path()).unwrap(), content().to_vec());
+    assert_ne!(sent, plain);
+    let mut decoder = flate2::write::GzDecoder::new(Vec::new());
+    std::io::Write::write_all(&mut decoder, &sent).unwrap();
+    assert!(decoder.finish().unwrap() == plain, "not one gzip body");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
+    for chunked in [true, false] {
+        let mut case = Case::new();
+        case.options.retry.retries = 2;
+        let resource = Resource::new(Content::random(4, 8 << 20))
+            .rule(When::always(), breakage::ignore_range)
+            .rule(When::is(move |_| chunked), breakage::chunked)
+            .rule(When::always(), breakage::close_after(5 << 20));
+        let (ran, origin) = case.run(resource).await;
+        assert!(
+            matches!(ran.error(), GetError::Transport { .. }),
+            "{:?}",
+            ran.error()
+        );
+        // Three tries that found out that ranges are ignored, and the budget.
+        assert!(origin.asked().len() <= 6, "{}", origin.asked().len());
+        assert!(case.listing().is_empty(), "{:?}", case.listing());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
+    let mut case = Case::new();
+    case.output = Some(Output::File("/dev/null".into()));
+    let length = content().length();
+    let resource = Resource::new(content()).rule(When::ranged(), move |asked, reply| {
+        let range = asked.range(length).unwrap();
+        let end = range.end.min(range.start + (1 << 20));
+        let said = format!("bytes {}-{}/{length}", range.start, end - 1);
+        reply.set("Content-Range", &said);
+        reply.body = Body::Part(content(), range.start..end);
+    });
+    let (ran, origin) = case.run(resource).await;
+    assert_eq!(ran.outcome().bytes, length);
+    assert_eq!((origin.asked().len(), ran.outcome().retries), (3, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
+    let small = Content::random(9, 5000);
+    for (field, value) in [
+        (
+            "Content-Digest",
+            "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:",
+        ),
+        ("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="),
+        ("x-amz-checksum-crc32c", "AAAAAA=="),
+    ] {
+        let case = Case::new();
+        let origin = serve(Resource::new(small.clone()).header(field, value)).await;
+        let ran = case.get(&origin.url("/f.bin")).await;
+        assert_eq!(origin.asked()[0].status, 206, "{field}");
+        assert!(
+            matches!(ran.error(), GetError::Checksum { .. }),
+            "{field}: {:?}",
+            ran.error()
+        );
+    }
+}

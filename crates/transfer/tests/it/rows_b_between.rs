@@ -1,0 +1,122 @@
+//! The seams between runs: what an earlier one left is used only where it is right today.
+
+use haul_lab::{Content, Origin, Resource};
+use haul_transfer::{Event, Existing, GetError};
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{Case, content};
+
+async fn slow(resource: Resource) -> Origin {
+    Origin::builder()
+        .resource("/f.bin", resource)
+        .rate_per_connection(2 << 20)
+        .start()
+        .await
+}
+
+/// Stops a job when a third of it has come, and checks that something was kept.
+async fn stopped(case: &mut Case, origin: &Origin) {
+    let stop = case.stop.clone();
+    let url = origin.url("/f.bin");
+    let watch = async {
+        while origin.sent() < content().length() / 3 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(case.get(&url), watch);
+    assert!(ran.promises(), "{:?}", ran.error());
+    case.stop = CancellationToken::new();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a7_bytes_without_a_validator_are_not_continued_with_those_of_a_tagged_version() {
+    let mut case = Case::new();
+    let origin = slow(Resource::bare(content())).await;
+    stopped(&mut case, &origin).await;
+    let other = Content::random(77, content().length());
+    origin.swap("/f.bin", Resource::new(other.clone()));
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    assert!(ran.warned("nothing tells"));
+    case.assert_file(&other);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a6_an_origin_that_no_longer_sends_its_validator_is_asked_for_everything() {
+    let mut case = Case::new();
+    let origin = slow(Resource::new(content())).await;
+    stopped(&mut case, &origin).await;
+    origin.swap("/f.bin", Resource::bare(content()));
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    case.assert_file(&content());
+}
+
+/// A whole partial file whose name somebody took meanwhile.
+async fn whole_but_taken(case: &Case, origin: &Origin) {
+    let path = case.path();
+    let appear = async {
+        while origin.sent() == 0 {
+            tokio::task::yield_now().await;
+        }
+        std::fs::write(&path, "theirs").unwrap();
+    };
+    let url = origin.url("/f.bin");
+    let (ran, ()) = tokio::join!(case.get(&url), appear);
+    assert!(
+        matches!(ran.error(), GetError::Exists { .. }),
+        "{:?}",
+        ran.error()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
+    for existing in [Existing::Update, Existing::Overwrite] {
+        let mut case = Case::new();
+        let origin = slow(Resource::new(content())).await;
+        whole_but_taken(&case, &origin).await;
+        let newer = Content::random(99, 5000);
+        origin.swap("/f.bin", Resource::new(newer.clone()).etag("\"v2\""));
+        case.options.existing = existing;
+        case.get(&origin.url("/f.bin")).await.outcome();
+        case.assert_file(&newer);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
+    let mut case = Case::new();
+    let origin = slow(Resource::new(content())).await;
+    whole_but_taken(&case, &origin).await;
+    let before = origin.sent();
+    case.options.existing = Existing::Overwrite;
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(ran.outcome().resumed, content().length());
+    assert!(origin.sent() - before <= 1, "{}", origin.sent() - before);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes() {
+    let mut case = Case::new();
+    let wrong = ("Digest", "md5=AAAAAAAAAAAAAAAAAAAAAA==");
+    let origin = slow(Resource::new(content()).header(wrong.0, wrong.1)).await;
+    // The journal is whole and the verification is not: what a kill at that moment leaves.
+    let url = origin.url("/f.bin");
+    let ran = case
+        .get_until(&url, |event| matches!(event, Event::Verifying { .. }))
+        .await;
+    assert!(ran.promises(), "{:?}", ran.error());
+    case.stop = CancellationToken::new();
+    let before = origin.asked().len();
+    let ran = case.get(&url).await;
+    assert!(
+        matches!(ran.error(), GetError::Checksum { .. }),
+        "{:?}",
+        ran.error()
+    );
+    assert_eq!(origin.asked().len(), before, "nothing had to be asked");
+    assert!(!case.path().exists());
+}
