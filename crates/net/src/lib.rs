@@ -17,7 +17,9 @@ mod error;
 mod limit;
 mod pool;
 mod proxy;
+mod request;
 mod secret;
+mod standing;
 mod tls;
 
 pub use answer::{Answer, Timings};
@@ -27,4 +29,5 @@ pub use connector::{Connector, ConnectorConfig, Family, Reached, Stream, Target}
 pub use error::{ConfigError, Error, Kind, TlsProblem};
 pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme};
 pub use secret::{Secret, without_credentials};
+pub use standing::Standing;
 pub use tls::{Identity, TlsOptions};

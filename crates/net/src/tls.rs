@@ -19,6 +19,7 @@ use url::Url;
 
 use crate::connector::Stream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
+use crate::standing::Standing;
 
 /// What a user says about TLS.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +28,7 @@ pub struct TlsOptions {
     pub cacert: Option<Vec<u8>>,
     /// Trust any certificate whatever.
     pub insecure: bool,
-    /// The certificate that we show.
+    /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
     pub identity: Option<Identity>,
 }
 
@@ -46,12 +47,18 @@ impl std::fmt::Debug for Identity {
     }
 }
 
+/// Settings in rustls' own form, made when first needed.
+type Slot = OnceLock<Result<Arc<ClientConfig>, rustls::Error>>;
+
 /// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
 #[derive(Debug)]
 pub(crate) struct Tls {
     provider: Arc<CryptoProvider>,
     options: TlsOptions,
-    config: OnceLock<Result<Arc<ClientConfig>, rustls::Error>>,
+    /// For peers that see no certificate of ours.
+    anonymous: Slot,
+    /// With our certificate. Apart, so that sessions are not resumed across either.
+    identified: Slot,
 }
 
 impl Tls {
@@ -60,12 +67,14 @@ impl Tls {
         let tls = Self {
             provider,
             options,
-            config: OnceLock::new(),
+            anonymous: OnceLock::new(),
+            identified: OnceLock::new(),
         };
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.identity.is_some() {
-            let config = tls.build()?;
-            let _ = tls.config.set(Ok(Arc::new(config)));
+            let config = tls.build(tls.options.identity.as_ref())?;
+            let (slot, _) = tls.slot(Standing::Named);
+            let _ = slot.set(Ok(Arc::new(config)));
         }
         Ok(tls)
     }
@@ -74,10 +83,11 @@ impl Tls {
     pub(crate) async fn connect(
         &self,
         stream: Stream,
-        host: &str,
+        (host, standing): (&str, Standing),
         url: &Url,
     ) -> Result<Stream, Error> {
-        let config = self.config.get_or_init(|| match self.build() {
+        let (slot, identity) = self.slot(standing);
+        let config = slot.get_or_init(|| match self.build(identity) {
             Ok(config) => Ok(Arc::new(config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
@@ -94,13 +104,21 @@ impl Tls {
         }
     }
 
-    fn build(&self) -> Result<ClientConfig, ConfigError> {
+    /// The settings for a peer, and what is shown to it.
+    fn slot(&self, standing: Standing) -> (&Slot, Option<&Identity>) {
+        match (&self.options.identity, standing) {
+            (Some(identity), Standing::Named) => (&self.identified, Some(identity)),
+            _ => (&self.anonymous, None),
+        }
+    }
+
+    fn build(&self, identity: Option<&Identity>) -> Result<ClientConfig, ConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = builder
             .dangerous()
             .with_custom_certificate_verifier(self.verifier()?);
-        let mut config = match &self.options.identity {
+        let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates = certificates(&identity.certificates, "--cert")?;
