@@ -14,9 +14,10 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use url::Url;
 
 use crate::connection::Connection;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TlsProblem};
 use crate::limit::Limit;
 use crate::pool::{Pool, Route};
+use crate::tls::refused_certificate;
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
@@ -158,6 +159,8 @@ enum Broke {
 pub(crate) fn http_kind(error: &hyper::Error) -> Kind {
     if error.is_parse() {
         Kind::Protocol
+    } else if refused_certificate(error) {
+        Kind::Tls(TlsProblem::ClientCertificate)
     } else {
         Kind::Closed
     }

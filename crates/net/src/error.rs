@@ -68,7 +68,9 @@ pub enum TlsProblem {
     Revoked,
     /// The certificates that are trusted cannot be loaded.
     Roots,
-    /// Anything else: no common version, not TLS at all, a client certificate wanted.
+    /// It wants a client certificate, or another than it was shown.
+    ClientCertificate,
+    /// Anything else: no common version, not TLS at all.
     Other,
 }
 
@@ -168,6 +170,7 @@ impl fmt::Display for TlsProblem {
             Self::UnknownIssuer => "the certificate is not signed by anyone trusted",
             Self::Revoked => "the certificate was revoked",
             Self::Roots => "the trusted certificates cannot be loaded",
+            Self::ClientCertificate => "the peer wants a client certificate, or another one",
             Self::Other => "TLS failed",
         })
     }

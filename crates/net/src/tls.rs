@@ -3,6 +3,7 @@
 //! The platform's roots are loaded at the first https connection and not before: reading them takes ten milliseconds that
 //! a plain download should not pay.
 
+use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 use tokio_rustls::TlsConnector;
 use url::Url;
@@ -175,11 +177,47 @@ fn kind(error: &io::Error) -> Kind {
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let problem = match inner {
         Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
+        Some(rustls::Error::AlertReceived(alert)) if is_about_us(*alert) => {
+            TlsProblem::ClientCertificate
+        }
         Some(_) => TlsProblem::Other,
         // No word from rustls: the connection broke, which is the link's fault and may heal.
         None => return Kind::Closed,
     };
     Kind::Tls(problem)
+}
+
+/// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
+/// in place of an answer.
+pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let wrapped = error.downcast_ref::<io::Error>();
+        let inner = wrapped
+            .and_then(io::Error::get_ref)
+            .and_then(|inner| inner.downcast_ref());
+        if let Some(rustls::Error::AlertReceived(alert)) = inner {
+            return is_about_us(*alert);
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Alerts about the receiver's certificate (RFC 8446 section 6.2).
+fn is_about_us(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::CertificateRequired
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+    )
 }
 
 fn problem(error: &CertificateError) -> TlsProblem {
