@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::connector::{Connector, ConnectorConfig, Reached, Target};
 use crate::error::{ConfigError, Error, Kind};
 use crate::limit::Limit;
-use crate::pool::{Pool, Route};
+use crate::pool::{Pool, Route, TOTAL};
 use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
 use crate::request::{AllShown, absolute, request};
 use crate::secret::without_credentials;
@@ -51,8 +51,6 @@ pub struct ClientConfig {
     pub limit_rate: Option<u64>,
     /// Connections kept at rest for each peer.
     pub idle: usize,
-    /// Connections kept at rest in all: each is a file descriptor.
-    pub idle_total: usize,
 }
 
 impl Default for ClientConfig {
@@ -69,8 +67,6 @@ impl Default for ClientConfig {
             without: Vec::new(),
             limit_rate: None,
             idle: 16,
-            // Eight hosts at their limit; far below the 1024 descriptors of a usual process.
-            idle_total: 128,
         }
     }
 }
@@ -120,7 +116,7 @@ impl Client {
         let tls = Tls::new(config.tls.clone())?;
         let connector = Connector::new(config.connector.clone(), tls);
         let authenticator = Authenticator::new(config.credentials.clone());
-        let pool = Arc::new(Pool::new(config.idle, config.idle_total));
+        let pool = Arc::new(Pool::new(config.idle, config.idle.max(TOTAL)));
         let limit = config.limit_rate.map(Limit::new);
         Ok(Self {
             shared: Arc::new(Shared {

@@ -12,6 +12,10 @@ use crate::connection::Connection;
 /// seconds, and a request sent into a close costs more than a new connection.
 const REST: Duration = Duration::from_secs(30);
 
+/// Connections at rest in all, each of them a file descriptor: eight hosts with as many as they may have, and far below the
+/// 1024 that a process usually gets.
+pub(crate) const TOTAL: usize = 128;
+
 /// Where a connection leads: requests with equal routes can share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {

@@ -132,7 +132,7 @@ fn digest(written: &Written) -> Option<WwwAuthenticateHeader> {
         nonce: written.text("nonce")?.to_owned(),
         opaque: optional("opaque")?.map(str::to_owned),
         stale: says("stale", "true"),
-        algorithm: optional("algorithm")?.map_or(Some(Algorithm::default()), algorithm)?,
+        algorithm: algorithm(optional("algorithm")?.unwrap_or("MD5"))?,
         qop,
         userhash: says("userhash", "true"),
         charset: if says("charset", "UTF-8") {

@@ -37,17 +37,18 @@ impl Sessions {
         let Some(wanted) = challenges.wanted() else {
             return false;
         };
-        let mut known = self.lock();
-        match (&wanted, shown) {
-            // The same again: the answer was wrong, and would be so again.
-            (Wanted::Basic, Some(Shown { nonce: None, .. })) => return false,
-            (Wanted::Digest(new), Some(shown)) if shown.nonce.as_ref() == Some(&new.nonce) => {
-                if !new.stale {
-                    return false;
-                }
+        // The same again: the answer was wrong, and would be so again.
+        let is_final = match (&wanted, shown) {
+            (Wanted::Basic, Some(shown)) => shown.nonce.is_none(),
+            (Wanted::Digest(new), Some(shown)) => {
+                shown.nonce.as_ref() == Some(&new.nonce) && !new.stale
             }
-            _ => {}
+            (_, None) => false,
+        };
+        if is_final {
+            return false;
         }
+        let mut known = self.lock();
         // Another request's answer to this very nonce has counted its uses already.
         let counted = match (known.get(peer), &wanted) {
             (Some(Wanted::Digest(old)), Wanted::Digest(new)) => old.nonce == new.nonce,
