@@ -10,16 +10,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use hyper::body::{Body as _, Incoming};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use url::Url;
 
 use crate::connection::Connection;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TlsProblem};
 use crate::pool::{Pool, Route};
+use crate::tls::refused_certificate;
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
 const DISCARDED: usize = 64 * 1024;
+
+/// How long that may take: about a journey there and back. A peer that drips would otherwise hold up whoever waits to go
+/// elsewhere.
+const DISCARDING: Duration = Duration::from_millis(100);
 
 /// How long the steps of a request took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -123,15 +128,20 @@ impl Answer {
         }
     }
 
-    /// Drops the body, and keeps the connection if little is left of it.
+    /// Drops the body, and keeps the connection if little is left of it and that comes soon. Takes a tenth of a second at
+    /// most.
     pub async fn discard(mut self) {
-        let mut left = DISCARDED;
-        while let Ok(Some(piece)) = self.chunk().await {
-            match left.checked_sub(piece.len()) {
-                Some(rest) => left = rest,
-                None => return,
+        let rest = async {
+            let mut left = DISCARDED;
+            while let Ok(Some(piece)) = self.chunk().await {
+                match left.checked_sub(piece.len()) {
+                    Some(rest) => left = rest,
+                    None => return,
+                }
             }
-        }
+        };
+        // Whether the end was seen decides what becomes of the connection, however this came to a stop.
+        let _ = timeout(DISCARDING, rest).await;
         self.recycle();
     }
 
@@ -153,6 +163,8 @@ enum Broke {
 pub(crate) fn http_kind(error: &hyper::Error) -> Kind {
     if error.is_parse() || is_misframed(error) {
         Kind::Protocol
+    } else if refused_certificate(error) {
+        Kind::Tls(TlsProblem::ClientCertificate)
     } else {
         Kind::Closed
     }

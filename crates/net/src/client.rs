@@ -1,32 +1,29 @@
 //! GET requests: over a resting connection or a new one, through proxies and redirects, with credentials.
 //!
-//! A request is one of these steps in a row: [`Client::fetch`] follows redirects, `authorized` answers a 401 once,
+//! A request is one of these steps in a row: [`Client::fetch`] follows redirects, `authorized` answers a 401 and a 407 once,
 //! `exchange` sends over one connection. A resting connection that turns out to be closed is replaced once, since the
-//! origin never saw that request; nothing else is ever tried twice here.
+//! origin never saw that request; nothing else is ever tried twice here. What a request says is in `request`.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use haul_plan::{RedirectOptions, follow};
-use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, COOKIE, HOST, HeaderMap, HeaderValue, LOCATION,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RANGE, USER_AGENT, WWW_AUTHENTICATE,
-};
-use http::{HeaderName, Request, StatusCode};
-use http_body_util::Empty;
+use http::header::{HeaderMap, LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
+use http::{HeaderName, StatusCode};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::answer::{Answer, Body, Stall, Timings, http_kind};
-use crate::auth::{Authenticator, Challenges, Credentials, Login, sensitive};
+use crate::auth::{Authenticator, Challenges, Credentials};
 use crate::connection::Connection;
 use crate::connector::{Connector, ConnectorConfig, Reached, Target};
 use crate::error::{ConfigError, Error, Kind};
-use crate::pool::{Pool, Route};
+use crate::pool::{Pool, Route, TOTAL};
 use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
+use crate::request::{AllShown, absolute, request};
 use crate::secret::without_credentials;
+use crate::standing::Standing;
 use crate::tls::{Tls, TlsOptions};
 
 /// Settings of a [`Client`].
@@ -44,7 +41,8 @@ pub struct ClientConfig {
     pub redirects: RedirectOptions,
     /// Who we are.
     pub credentials: Credentials,
-    /// Header fields for every request, in place of our own of the same name.
+    /// Header fields in place of our own of the same name. To origins that the user did not name go only those that are
+    /// about what is wanted, and not about who wants it.
     pub headers: HeaderMap,
     /// Own header fields that are not sent.
     pub without: Vec<HeaderName>,
@@ -113,7 +111,7 @@ impl Client {
         let tls = Tls::new(config.tls.clone())?;
         let connector = Connector::new(config.connector.clone(), tls);
         let authenticator = Authenticator::new(config.credentials.clone());
-        let pool = Arc::new(Pool::new(config.idle));
+        let pool = Arc::new(Pool::new(config.idle, config.idle.max(TOTAL)));
         Ok(Self {
             shared: Arc::new(Shared {
                 config,
@@ -161,39 +159,35 @@ impl Client {
         Err(Error::new(Kind::Protocol, &url))
     }
 
-    /// One answer, a 401 or 407 answered once if there is something to answer with.
+    /// One answer; a 401 and a 407 are answered once each, if there is something to answer with.
     async fn authorized(&self, url: &Url, fetch: &Fetch<'_>) -> Result<Answer, Error> {
-        let mut proxy_authorization = self.proxy_login(url).map(Login::basic);
-        let answer = self
-            .exchange(url, fetch, proxy_authorization.as_deref())
-            .await?;
-        let retry = match answer.status {
-            StatusCode::UNAUTHORIZED => {
-                let challenges = Challenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
-                self.shared
-                    .authenticator
-                    .challenged(url, fetch.given, challenges)
-            }
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED => match self.proxy_login(url) {
-                Some(login) => {
-                    let mut challenges = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE));
-                    let response = challenges.answer(login, "GET", absolute(url).as_str());
-                    let new = challenges.has_digest() && response.is_some();
-                    proxy_authorization = response.or(proxy_authorization);
-                    new
+        let (mut origin_asked, mut proxy_asked) = (false, false);
+        loop {
+            let (answer, shown) = self.exchange(url, fetch).await?;
+            let again = match answer.status {
+                StatusCode::UNAUTHORIZED if !origin_asked => {
+                    origin_asked = true;
+                    let challenges = Challenges::of(answer.headers.get_all(WWW_AUTHENTICATE));
+                    let urls = (url, fetch.given);
+                    let authenticator = &self.shared.authenticator;
+                    authenticator.challenged(urls, &challenges, shown.origin.as_ref())
                 }
-                None => false,
-            },
-            _ => false,
-        };
-        let answer = if retry {
+                StatusCode::PROXY_AUTHENTICATION_REQUIRED if !proxy_asked => {
+                    proxy_asked = true;
+                    let challenges = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE));
+                    let proxy = self.forwarder(url).filter(|proxy| proxy.login.is_some());
+                    proxy.is_some_and(|proxy| {
+                        let proxies = self.shared.connector.proxies();
+                        proxies.refused(&proxy.key(), &challenges, shown.proxy.as_ref())
+                    })
+                }
+                _ => false,
+            };
+            if !again {
+                return self.welcome(url, answer);
+            }
             answer.discard().await;
-            self.exchange(url, fetch, proxy_authorization.as_deref())
-                .await?
-        } else {
-            answer
-        };
-        self.welcome(url, answer)
+        }
     }
 
     /// A proxy's last word that it wants other credentials is no answer of the origin's.
@@ -207,6 +201,20 @@ impl Client {
         }
     }
 
+    /// The credentials for one request over the wire: an answer to a Digest counts how often it was given.
+    fn shown(&self, url: &Url, fetch: &Fetch<'_>) -> AllShown {
+        let to_proxy = |proxy: &Proxy| {
+            let target = absolute(url);
+            let what = ("GET", target.as_str());
+            let proxies = self.shared.connector.proxies();
+            proxies.answer(&proxy.key(), proxy.login.as_ref()?, what)
+        };
+        AllShown {
+            origin: self.shared.authenticator.authorize(url, fetch.given),
+            proxy: self.forwarder(url).and_then(to_proxy),
+        }
+    }
+
     /// The proxy that sees requests in absolute-form, if that is how this URL is fetched.
     fn forwarder(&self, url: &Url) -> Option<&Proxy> {
         let proxy = self.shared.config.proxy.for_url(url)?;
@@ -214,19 +222,9 @@ impl Client {
         (http && url.scheme() == "http").then_some(proxy)
     }
 
-    /// Its login.
-    fn proxy_login(&self, url: &Url) -> Option<&Login> {
-        self.forwarder(url)?.login.as_ref()
-    }
-
     /// One request over one connection; a resting connection that was closed is replaced once.
-    async fn exchange(
-        &self,
-        url: &Url,
-        fetch: &Fetch<'_>,
-        proxy_auth: Option<&str>,
-    ) -> Result<Answer, Error> {
-        let (route, forward) = self.route(url);
+    async fn exchange(&self, url: &Url, fetch: &Fetch<'_>) -> Result<(Answer, AllShown), Error> {
+        let (route, forward) = self.route(url, fetch.given);
         if let Some(connection) = self.shared.pool.take(&route) {
             let timings = Timings {
                 reused: true,
@@ -238,15 +236,15 @@ impl Client {
                 timings,
                 peer: None,
             };
-            match self.send(url, fetch, (forward, proxy_auth), ready).await {
+            match self.send(url, fetch, forward, ready).await {
                 // Closed before a byte of the answer: the origin gave up the connection while the request was
                 // on its way. It is a GET, so nothing can have happened twice.
                 Err(error) if *error.kind() == Kind::Closed => {}
                 done => return done,
             }
         }
-        let ready = self.open(url, route, forward).await?;
-        let sent = self.send(url, fetch, (forward, proxy_auth), ready).await;
+        let ready = self.open(url, fetch.given, (route, forward)).await?;
+        let sent = self.send(url, fetch, forward, ready).await;
         // Whoever broke off here was the proxy, or the origin behind it.
         sent.map_err(|error| match self.forwarder(url) {
             Some(proxy) => error.through(proxy),
@@ -255,22 +253,32 @@ impl Client {
     }
 
     /// Where a URL's requests go, and whether a proxy sees them in absolute-form.
-    fn route(&self, url: &Url) -> (Route, bool) {
+    fn route(&self, url: &Url, given: &Url) -> (Route, bool) {
         let proxy = self.shared.config.proxy.for_url(url);
         let forward = self.forwarder(url).is_some();
-        let proxy = proxy.map(|p| {
-            let user = p.login.as_ref().map_or("", |login| login.user.as_str());
-            format!("{:?}:{user}@{}:{}", p.scheme, p.host, p.port)
-        });
+        let proxy = proxy.map(Proxy::key);
         let peer = if forward {
             String::new()
         } else {
             url.origin().ascii_serialization()
         };
-        (Route { peer, proxy }, forward)
+        let certified = self.shared.config.tls.identity.is_some()
+            && url.scheme() == "https"
+            && Standing::of(url, given) == Standing::Named;
+        let route = Route {
+            peer,
+            proxy,
+            certified,
+        };
+        (route, forward)
     }
 
-    async fn open(&self, url: &Url, route: Route, forward: bool) -> Result<Ready, Error> {
+    async fn open(
+        &self,
+        url: &Url,
+        given: &Url,
+        (route, forward): (Route, bool),
+    ) -> Result<Ready, Error> {
         let connector = &self.shared.connector;
         let target = Target::of(url).ok_or_else(|| Error::new(Kind::Request, url))?;
         let reached = match self.shared.config.proxy.for_url(url) {
@@ -279,7 +287,8 @@ impl Client {
         };
         let secure = url.scheme() == "https";
         let reached = if secure {
-            connector.secure(reached, &target.host, url).await?
+            let peer = (target.host.as_str(), Standing::of(url, given));
+            connector.secure(reached, peer, url).await?
         } else {
             reached
         };
@@ -310,11 +319,12 @@ impl Client {
         &self,
         url: &Url,
         fetch: &Fetch<'_>,
-        (forward, proxy_auth): (bool, Option<&str>),
+        forward: bool,
         mut ready: Ready,
-    ) -> Result<Answer, Error> {
-        let request = self.request(url, fetch, forward, proxy_auth)?;
-        let authorized = request.headers().contains_key(AUTHORIZATION);
+    ) -> Result<(Answer, AllShown), Error> {
+        let shown = self.shown(url, fetch);
+        let request = request(&self.shared.config, (url, forward), fetch, &shown)?;
+        let authorized = request.headers().contains_key(http::header::AUTHORIZATION);
         let begun = Instant::now();
         let stall = self.shared.config.stall_timeout;
         // One limit for the whole head: a head that drips, or a row of 1xx without end, is cut off by it too.
@@ -332,7 +342,7 @@ impl Client {
             stall: Stall::new(stall),
             ended: false,
         };
-        Ok(Answer {
+        let answer = Answer {
             status: head.status,
             headers: head.headers,
             url: url.clone(),
@@ -341,100 +351,12 @@ impl Client {
             peer: ready.peer,
             timings: ready.timings,
             body,
-        })
-    }
-
-    fn request(
-        &self,
-        url: &Url,
-        fetch: &Fetch<'_>,
-        forward: bool,
-        proxy_auth: Option<&str>,
-    ) -> Result<Request<Empty<Bytes>>, Error> {
-        let target = if forward {
-            absolute(url).to_string()
-        } else {
-            request_target(url).to_owned()
         };
-        let mut request = Request::get(target)
-            .body(Empty::new())
-            .map_err(|e| Error::new(Kind::Request, url).because(e))?;
-        let headers = request.headers_mut();
-        let host = Target::of(url)
-            .map(|t| host_field(&t, url))
-            .unwrap_or_default();
-        headers.insert(
-            HOST,
-            HeaderValue::from_str(&host).map_err(|e| Error::new(Kind::Request, url).because(e))?,
-        );
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))),
-        );
-        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        if let Some(value) = self.shared.authenticator.authorize(url, fetch.given) {
-            headers.insert(AUTHORIZATION, value);
-        }
-        if let Some(value) = proxy_auth.and_then(sensitive) {
-            headers.insert(PROXY_AUTHORIZATION, value);
-        }
-        for name in &self.shared.config.without {
-            headers.remove(name);
-        }
-        let ours = url.origin() == fetch.given.origin();
-        let mut replaced: Option<HeaderName> = None;
-        for (name, value) in &self.shared.config.headers {
-            // What a user sends to one origin to be known there is not for another.
-            if !ours && matches!(*name, AUTHORIZATION | COOKIE | PROXY_AUTHORIZATION) {
-                continue;
-            }
-            if replaced.as_ref() != Some(name) {
-                headers.remove(name);
-                replaced = Some(name.clone());
-            }
-            headers.append(name.clone(), value.clone());
-        }
-        headers.extend(fetch.headers.clone());
-        if let Some(range) = &fetch.range {
-            headers.insert(RANGE, range_field(range, url)?);
-        }
-        Ok(request)
+        Ok((answer, shown))
     }
 }
 
 /// Statuses whose Location is followed for a GET.
 fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
-}
-
-/// Inclusive here and nowhere else: on the wire.
-fn range_field(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
-    let text = if range.end == u64::MAX {
-        format!("bytes={}-", range.start)
-    } else {
-        format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
-    };
-    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::Request, url).because(e))
-}
-
-/// The port is left out when it is the scheme's own.
-fn host_field(target: &Target, url: &Url) -> String {
-    match url.port() {
-        Some(_) => target.to_string(),
-        None if target.host.contains(':') => format!("[{}]", target.host),
-        None => target.host.clone(),
-    }
-}
-
-/// Path and query.
-fn request_target(url: &Url) -> &str {
-    &url[url::Position::BeforePath..url::Position::AfterQuery]
-}
-
-/// The URL as a proxy wants to see it: without credentials and fragment.
-fn absolute(url: &Url) -> Url {
-    let mut url = without_credentials(url);
-    url.set_fragment(None);
-    url
 }

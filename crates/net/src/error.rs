@@ -87,7 +87,9 @@ pub enum TlsProblem {
     Roots,
     /// It speaks something else than TLS.
     NotTls,
-    /// Anything else: no common version, a client certificate wanted.
+    /// It wants a client certificate, or another than it was shown.
+    ClientCertificate,
+    /// Anything else: no common version, say.
     Other,
 }
 
@@ -264,6 +266,7 @@ impl fmt::Display for TlsProblem {
             Self::Revoked => "the certificate was revoked",
             Self::Roots => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",
+            Self::ClientCertificate => "the peer wants a client certificate, or another one",
             Self::Other => "TLS failed",
         })
     }

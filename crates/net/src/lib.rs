@@ -17,8 +17,10 @@ mod error;
 mod limit;
 mod pool;
 mod proxy;
+mod request;
 mod secret;
 mod shown;
+mod standing;
 mod tls;
 
 pub use answer::{Answer, Timings};
@@ -29,4 +31,5 @@ pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
 pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use secret::{Secret, without_credentials};
 pub use shown::{shown, shown_text};
+pub use standing::Standing;
 pub use tls::{Identity, TlsOptions};

@@ -117,6 +117,14 @@ impl std::str::FromStr for Proxy {
     }
 }
 
+impl Proxy {
+    /// What tells it from others, its login's user among that; no secret.
+    pub(crate) fn key(&self) -> String {
+        let user = self.login.as_ref().map_or("", |login| login.user.as_str());
+        format!("{:?}:{user}@{}:{}", self.scheme, self.host, self.port)
+    }
+}
+
 /// Which proxy for which URL.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyRules {

@@ -3,6 +3,7 @@
 //! The platform's roots are loaded at the first https connection and not before: reading them takes ten milliseconds that
 //! a plain download should not pay.
 
+use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
@@ -12,8 +13,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct, InvalidMessage,
-    RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct,
+    InvalidMessage, RootCertStore, SignatureScheme,
 };
 use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
@@ -21,6 +22,7 @@ use url::Url;
 
 use crate::connector::Stream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
+use crate::standing::Standing;
 
 /// How many bytes are read from a socket at once. The TLS library asks for four to sixteen kilobytes at a time, which would be
 /// a system call each. A little more than the largest low-water mark, so that one call empties the socket.
@@ -33,7 +35,7 @@ pub struct TlsOptions {
     pub cacert: Option<Vec<u8>>,
     /// Trust any certificate whatever.
     pub insecure: bool,
-    /// The certificate that we show.
+    /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
     pub identity: Option<Identity>,
 }
 
@@ -52,12 +54,18 @@ impl std::fmt::Debug for Identity {
     }
 }
 
+/// Settings in rustls' own form, made when first needed.
+type Slot = OnceLock<Result<Arc<ClientConfig>, rustls::Error>>;
+
 /// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
 #[derive(Debug)]
 pub(crate) struct Tls {
     provider: Arc<CryptoProvider>,
     options: TlsOptions,
-    config: OnceLock<Result<Arc<ClientConfig>, rustls::Error>>,
+    /// For peers that see no certificate of ours.
+    anonymous: Slot,
+    /// With our certificate. Apart, so that sessions are not resumed across either.
+    identified: Slot,
 }
 
 impl Tls {
@@ -66,12 +74,14 @@ impl Tls {
         let tls = Self {
             provider,
             options,
-            config: OnceLock::new(),
+            anonymous: OnceLock::new(),
+            identified: OnceLock::new(),
         };
         // What the user gave is read now, so that a wrong file is told before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.identity.is_some() {
-            let config = tls.build()?;
-            let _ = tls.config.set(Ok(Arc::new(config)));
+            let config = tls.build(tls.options.identity.as_ref())?;
+            let (slot, _) = tls.slot(Standing::Named);
+            let _ = slot.set(Ok(Arc::new(config)));
         }
         Ok(tls)
     }
@@ -80,10 +90,11 @@ impl Tls {
     pub(crate) async fn connect(
         &self,
         stream: Stream,
-        host: &str,
+        (host, standing): (&str, Standing),
         url: &Url,
     ) -> Result<Stream, Error> {
-        let config = self.config.get_or_init(|| match self.build() {
+        let (slot, identity) = self.slot(standing);
+        let config = slot.get_or_init(|| match self.build(identity) {
             Ok(config) => Ok(Arc::new(config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
@@ -107,13 +118,21 @@ impl Tls {
         }
     }
 
-    fn build(&self) -> Result<ClientConfig, ConfigError> {
+    /// The settings for a peer, and what is shown to it.
+    fn slot(&self, standing: Standing) -> (&Slot, Option<&Identity>) {
+        match (&self.options.identity, standing) {
+            (Some(identity), Standing::Named) => (&self.identified, Some(identity)),
+            _ => (&self.anonymous, None),
+        }
+    }
+
+    fn build(&self, identity: Option<&Identity>) -> Result<ClientConfig, ConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()?;
         let builder = builder
             .dangerous()
             .with_custom_certificate_verifier(self.verifier()?);
-        let mut config = match &self.options.identity {
+        let mut config = match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates = certificates(&identity.certificates, "--cert")?;
@@ -190,11 +209,47 @@ fn kind(error: &io::Error) -> Kind {
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             TlsProblem::NotTls
         }
+        Some(rustls::Error::AlertReceived(alert)) if is_about_us(*alert) => {
+            TlsProblem::ClientCertificate
+        }
         Some(_) => TlsProblem::Other,
         // No word from rustls: the connection broke, which is the link's fault and may heal.
         None => return Kind::Closed,
     };
     Kind::Tls(problem)
+}
+
+/// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
+/// in place of an answer.
+pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let wrapped = error.downcast_ref::<io::Error>();
+        let inner = wrapped
+            .and_then(io::Error::get_ref)
+            .and_then(|inner| inner.downcast_ref());
+        if let Some(rustls::Error::AlertReceived(alert)) = inner {
+            return is_about_us(*alert);
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Alerts about the receiver's certificate (RFC 8446 section 6.2).
+fn is_about_us(alert: AlertDescription) -> bool {
+    use AlertDescription as A;
+    matches!(
+        alert,
+        A::CertificateRequired
+            | A::BadCertificate
+            | A::UnsupportedCertificate
+            | A::CertificateRevoked
+            | A::CertificateExpired
+            | A::CertificateUnknown
+            | A::UnknownCA
+            | A::AccessDenied
+    )
 }
 
 fn problem(error: &CertificateError) -> TlsProblem {

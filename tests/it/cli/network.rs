@@ -49,7 +49,9 @@ async fn names_get_the_addresses_they_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_from_flags_and_from_the_environment() {
     // To a proxy a request names the whole URL, which is all that an origin needs to play one.
-    let builder = Origin::builder().resource("http://files.test/f.bin", Resource::new(content()));
+    let asks = breakage::Login::basic("me", "s3cret").for_proxy();
+    let resource = Resource::new(content()).rule(When::always(), asks.rule());
+    let builder = Origin::builder().resource("http://files.test/f.bin", resource);
     let proxy = builder
         .resource("/f.bin", Resource::new(content()))
         .start()
@@ -61,7 +63,7 @@ async fn proxies_from_flags_and_from_the_environment() {
         .await
         .assert_code(0);
     assert_eq!(
-        proxy.asked()[0].header("proxy-authorization"),
+        proxy.asked()[1].header("proxy-authorization"),
         Some("Basic bWU6czNjcmV0")
     );
     Haul::new()

@@ -1,13 +1,20 @@
 //! What a peer wants to see, and the answer to it: Basic and Digest (RFC 7616).
 
-use digest_auth::{AuthContext, HttpMethod, WwwAuthenticateHeader};
+use std::str::FromStr;
 
-use super::Login;
+use digest_auth::{Algorithm, AuthContext, Charset, HttpMethod, Qop, WwwAuthenticateHeader};
+use http::HeaderValue;
+
+use super::grammar::{self, Written};
+use super::{Login, sensitive};
+
+/// The longest realm that is shown, in characters.
+const SHOWN: usize = 120;
 
 /// The challenges of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Challenges {
-    /// A Digest challenge, with the count of its nonce's uses.
+    /// The first Digest challenge that can be answered: the peer put them in its order of preference (RFC 7616 3.7).
     digest: Option<WwwAuthenticateHeader>,
     /// Whether Basic would do.
     basic: bool,
@@ -15,54 +22,46 @@ pub(crate) struct Challenges {
     realm: Option<String>,
 }
 
-/// The longest challenge that is read, in bytes.
-const LONGEST: usize = 8 * 1024;
+/// What a peer wants to see: the strongest that we can show.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    /// Name and password.
+    Basic,
+    /// An answer to this, with the count of its nonce's uses.
+    Digest(Box<WwwAuthenticateHeader>),
+}
+
+/// Credentials as one request carries them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The field's value.
+    pub(crate) value: HeaderValue,
+    /// The nonce that it answers, for Digest.
+    pub(super) nonce: Option<String>,
+}
 
 impl Challenges {
     /// The challenges of an answer's header fields.
-    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a http::HeaderValue>) -> Self {
+    pub(crate) fn of<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let mut challenges = Self::default();
         values
             .into_iter()
-            .filter_map(|value| value.to_str().ok())
-            .for_each(|value| challenges.add(value));
+            .for_each(|value| challenges.add(value.as_bytes()));
         challenges
     }
 
-    /// Adds a field's value. One that holds several challenges is read for the first of each kind.
-    pub(crate) fn add(&mut self, value: &str) {
-        let lower = value.to_ascii_lowercase();
-        if value.len() > LONGEST {
-            return;
+    /// Adds a field's value, which may hold several challenges.
+    pub(crate) fn add(&mut self, field: &[u8]) {
+        for challenge in grammar::challenges(field) {
+            if let Some(realm) = challenge.bytes("realm") {
+                self.realm.get_or_insert_with(|| shown(realm));
+            }
+            match challenge.scheme.as_str() {
+                "basic" => self.basic = true,
+                "digest" if self.digest.is_none() => self.digest = digest(&challenge),
+                _ => {}
+            }
         }
-        if let Some(realm) = lower
-            .find("realm=\"")
-            .and_then(|at| value.get(at + 7..)?.split('"').next())
-        {
-            self.realm.get_or_insert_with(|| {
-                realm
-                    .chars()
-                    .filter(|c| !c.is_control())
-                    .take(120)
-                    .collect()
-            });
-        }
-        self.basic |= lower.starts_with("basic") || lower.contains(", basic ");
-        if let Some(digest) = lower.find("digest ").and_then(|at| value.get(at..))
-            && let Ok(challenge) = digest_auth::parse(digest)
-        {
-            self.digest = Some(challenge);
-        }
-    }
-
-    /// Whether Digest is among them.
-    pub(crate) fn has_digest(&self) -> bool {
-        self.digest.is_some()
-    }
-
-    /// Whether two Digest challenges are about one nonce.
-    pub(crate) fn same_nonce(&self, other: &Self) -> bool {
-        matches!((&self.digest, &other.digest), (Some(a), Some(b)) if a.nonce == b.nonce)
     }
 
     /// For whom credentials are wanted.
@@ -70,59 +69,210 @@ impl Challenges {
         self.realm.clone()
     }
 
-    /// The value of an Authorization that answers them, the strongest first; `None` if there is none.
-    pub(crate) fn answer(&mut self, login: &Login, method: &str, target: &str) -> Option<String> {
-        if let Some(digest) = &mut self.digest {
-            let (user, password) = (login.user.as_str(), login.password.expose());
-            let context = AuthContext::new_with_method(
-                user,
-                password,
-                target,
-                None::<&[u8]>,
-                HttpMethod::from(method.to_owned()),
-            );
-            return digest
-                .respond(&context)
-                .ok()
-                .map(|answer| answer.to_header_string());
+    /// The strongest of them that can be answered.
+    pub(super) fn wanted(&self) -> Option<Wanted> {
+        match &self.digest {
+            Some(digest) => Some(Wanted::Digest(Box::new(digest.clone()))),
+            None => self.basic.then_some(Wanted::Basic),
         }
-        self.basic.then(|| login.basic())
     }
+}
+
+impl Wanted {
+    /// What to show. `None` for what no header field can carry.
+    pub(super) fn answer(&mut self, login: &Login, method: &str, target: &str) -> Option<Shown> {
+        let digest = match self {
+            Self::Basic => return Shown::basic(login),
+            Self::Digest(digest) => digest,
+        };
+        let (user, password) = (login.user.as_str(), login.password.expose());
+        // No request here has a body; its digest is wanted where nothing but auth-int will do.
+        let whole = digest.qop.as_deref() == Some(&[Qop::AUTH_INT]);
+        let body = whole.then_some(&b""[..]);
+        let method = HttpMethod::from(method.to_owned());
+        let context = AuthContext::new_with_method(user, password, target, body, method);
+        let answer = digest.respond(&context).ok()?;
+        Some(Shown {
+            value: sensitive(&answer.to_header_string())?,
+            nonce: Some(answer.nonce),
+        })
+    }
+}
+
+impl Shown {
+    /// Basic.
+    pub(super) fn basic(login: &Login) -> Option<Self> {
+        Some(Self {
+            value: sensitive(&login.basic())?,
+            nonce: None,
+        })
+    }
+}
+
+/// A challenge as `digest_auth` has it; its own parser is not asked, since it panics at what is not ASCII.
+fn digest(written: &Written) -> Option<WwwAuthenticateHeader> {
+    // What is there and not understood makes the challenge one that cannot be answered; what is missing has defaults.
+    let optional = |name| match written.bytes(name) {
+        Some(_) => written.text(name).map(Some),
+        None => Some(None),
+    };
+    let says = |name, wanted: &str| {
+        written
+            .text(name)
+            .is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+    };
+    let qop = match optional("qop")? {
+        None => None,
+        Some(list) => Some(vec![quality(list)?]),
+    };
+    Some(WwwAuthenticateHeader {
+        domain: None,
+        // Missing only in broken challenges; curl takes it for an empty one.
+        realm: optional("realm")?.unwrap_or_default().to_owned(),
+        nonce: written.text("nonce")?.to_owned(),
+        opaque: optional("opaque")?.map(str::to_owned),
+        stale: says("stale", "true"),
+        algorithm: algorithm(optional("algorithm")?.unwrap_or("MD5"))?,
+        qop,
+        userhash: says("userhash", "true"),
+        charset: if says("charset", "UTF-8") {
+            Charset::UTF8
+        } else {
+            Charset::ASCII
+        },
+        nc: 0,
+    })
+}
+
+/// Plain authentication is enough; the body's digest is sent where nothing else is offered.
+fn quality(list: &str) -> Option<Qop> {
+    let offers = |name: &str| {
+        list.split(',')
+            .any(|item| item.trim().eq_ignore_ascii_case(name))
+    };
+    match (offers("auth"), offers("auth-int")) {
+        (true, _) => Some(Qop::AUTH),
+        (false, true) => Some(Qop::AUTH_INT),
+        (false, false) => None,
+    }
+}
+
+fn algorithm(name: &str) -> Option<Algorithm> {
+    let upper = name.to_ascii_uppercase();
+    let known = upper
+        .strip_suffix("-SESS")
+        .map(|front| format!("{front}-sess"));
+    Algorithm::from_str(known.as_ref().unwrap_or(&upper)).ok()
+}
+
+fn shown(realm: &[u8]) -> String {
+    let text = String::from_utf8_lossy(realm);
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(SHOWN)
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Secret;
+    use proptest::prelude::*;
+
+    fn login(user: &str, password: &str) -> Login {
+        Login {
+            user: user.into(),
+            password: Secret::new(password.into()),
+        }
+    }
+
+    fn wanted(fields: &[&str]) -> Option<Wanted> {
+        let mut challenges = Challenges::default();
+        fields
+            .iter()
+            .for_each(|field| challenges.add(field.as_bytes()));
+        challenges.wanted()
+    }
+
+    fn text(shown: &Shown) -> String {
+        String::from_utf8(shown.value.as_bytes().to_vec()).unwrap()
+    }
 
     #[test]
     fn digest_is_preferred_and_its_nonce_counted() {
-        let login = Login {
-            user: "Mufasa".into(),
-            password: Secret::new("Circle of Life".into()),
-        };
-        let mut challenges = Challenges::default();
-        challenges.add("Basic realm=\"first\"");
-        challenges.add("Digest realm=\"second\", qop=\"auth\", nonce=\"abc\", algorithm=SHA-256");
-        assert_eq!(challenges.realm().as_deref(), Some("first"));
-        let first = challenges.answer(&login, "GET", "/dir").unwrap();
-        let second = challenges.answer(&login, "GET", "/dir").unwrap();
+        let login = login("Mufasa", "Circle of Life");
+        let mut wanted = wanted(&[
+            "Basic realm=\"first\"",
+            "digest realm=\"second\", qop=\"auth\", nonce=\"abc\", algorithm=sha-256",
+        ])
+        .unwrap();
+        let first = wanted.answer(&login, "GET", "/dir").unwrap();
+        let second = wanted.answer(&login, "GET", "/dir").unwrap();
+        assert_eq!(first.nonce.as_deref(), Some("abc"));
         assert!(
-            first.starts_with("Digest ") && first.contains("nc=00000001"),
-            "{first}"
+            text(&first).starts_with("Digest ") && text(&first).contains("nc=00000001"),
+            "{}",
+            text(&first)
         );
-        assert!(second.contains("nc=00000002"), "{second}");
+        assert!(text(&second).contains("nc=00000002"), "{}", text(&second));
+    }
+
+    #[test]
+    fn the_first_digest_that_can_be_answered_is() {
+        let challenge =
+            |algorithm| format!("Digest realm=\"r\", nonce=\"{algorithm}\", algorithm={algorithm}");
+        let fields = ["SHA-3", "SHA-256", "MD5"].map(challenge);
+        let answer = wanted(&fields.each_ref().map(String::as_str))
+            .unwrap()
+            .answer(&login("u", "p"), "GET", "/");
+        assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
+        // All in one field, as proxies write them.
+        let answer = wanted(&[&fields.join(", ")])
+            .unwrap()
+            .answer(&login("u", "p"), "GET", "/");
+        assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
+        assert!(
+            wanted(&["Digest realm=\"r\", nonce=\"n\", qop=\"other\""]).is_none(),
+            "a quality that is not known cannot be given"
+        );
+        assert!(wanted(&["Digest realm=\"r\""]).is_none(), "without a nonce");
+    }
+
+    #[test]
+    fn a_realm_in_utf8_is_answered_and_given_back() {
+        let mut wanted =
+            wanted(&["Digest realm=\"Прокси-сервер организации\", qop=\"auth\", nonce=\"x\""])
+                .unwrap();
+        let shown = wanted.answer(&login("u", "p"), "CONNECT", "h:443").unwrap();
+        assert!(text(&shown).contains("realm=\"Прокси-сервер организации\""));
     }
 
     #[test]
     fn what_nobody_speaks_gives_no_answer_but_a_realm() {
-        let login = Login {
-            user: "u".into(),
-            password: Secret::new("p".into()),
-        };
         let mut challenges = Challenges::default();
-        challenges.add("Negotiate realm=\"corp\"");
-        assert_eq!(challenges.answer(&login, "GET", "/"), None);
+        challenges.add(b"Negotiate realm=\"c\x07orp\"");
         assert_eq!(challenges.realm().as_deref(), Some("corp"));
+        assert!(challenges.wanted().is_none());
+    }
+
+    proptest! {
+        /// Whatever is challenged and whoever answers: no panic, and no line of its own in the request.
+        #[test]
+        fn no_challenge_makes_it_panic(
+            field in ".{0,60}",
+            realm in ".{0,20}",
+            qop in prop::sample::select(vec!["", ", qop=auth", ", qop=\"auth-int\"", ", qop=é", ", qop=\"auth, x\""]),
+            (user, password) in (".{0,10}", ".{0,10}"),
+        ) {
+            let login = login(&user, &password);
+            for field in [field.clone(), format!("Digest {field}"), format!("Digest realm=\"{realm}\", nonce=\"{field}\"{qop}")] {
+                let mut challenges = Challenges::default();
+                challenges.add(field.as_bytes());
+                let shown = challenges.wanted().and_then(|mut wanted| wanted.answer(&login, "CONNECT", "h:443"));
+                if let Some(shown) = shown {
+                    prop_assert!(!shown.value.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+                }
+            }
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Who we are to an origin or a proxy: credentials and the answers to their challenges (RFC 9110 11).
 
 mod challenge;
+mod grammar;
 mod netrc;
-
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+mod sessions;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +11,12 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-pub(crate) use challenge::Challenges;
+pub(crate) use challenge::{Challenges, Shown};
 pub use netrc::{Netrc, NetrcError};
+pub(crate) use sessions::Sessions;
 
 use crate::secret::Secret;
+use crate::standing::Standing;
 
 /// A user name and its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct Credentials {
     pub login: Option<Login>,
     /// The same, as a token (RFC 6750).
     pub bearer: Option<Secret>,
-    /// By host name, for every host named in it.
+    /// By host name, for every host named in it, wherever a redirect leads; its default is for the given origin alone.
     pub netrc: Option<Netrc>,
 }
 
@@ -52,77 +53,75 @@ pub struct Credentials {
 #[derive(Debug, Default)]
 pub(crate) struct Authenticator {
     credentials: Credentials,
-    /// The challenge that an origin last made and that was answered.
-    sessions: Mutex<HashMap<String, Challenges>>,
+    /// What each origin last wanted to see.
+    sessions: Sessions,
 }
-
-/// How many origins' challenges are remembered.
-const SESSIONS: usize = 1024;
 
 impl Authenticator {
     pub(crate) fn new(credentials: Credentials) -> Self {
         Self {
             credentials,
-            sessions: Mutex::default(),
+            sessions: Sessions::default(),
         }
     }
 
     /// The Authorization for a request, if there is any. `given` is the URL that the user gave: its origin alone gets the
     /// credentials that were not said to be for a host.
-    pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<HeaderValue> {
-        let ours = url.origin() == given.origin();
-        if let Some(token) = self.credentials.bearer.as_ref().filter(|_| ours) {
-            return sensitive(&format!("Bearer {}", token.expose()));
+    pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Shown> {
+        if let Some(token) = self.bearer(url, given) {
+            let value = sensitive(&format!("Bearer {}", token.expose()))?;
+            return Some(Shown { value, nonce: None });
         }
         let login = self.login(url, given)?;
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sessions.get_mut(&url.origin().ascii_serialization());
-        let answer = known.and_then(|session| session.answer(&login, "GET", request_target(url)));
-        sensitive(&answer.unwrap_or_else(|| login.basic()))
+        let peer = url.origin().ascii_serialization();
+        let known = self
+            .sessions
+            .answer(&peer, &login, ("GET", request_target(url)));
+        // Basic goes ahead, as with curl: there are origins that say 404 to strangers and never ask who they are.
+        known.or_else(|| Shown::basic(&login))
     }
 
-    /// An origin answered 401: whether another Authorization than the one that was sent is worth a try.
-    pub(crate) fn challenged(&self, url: &Url, given: &Url, challenges: Challenges) -> bool {
-        if self.login(url, given).is_none() || !challenges.has_digest() {
-            return false;
-        }
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = url.origin().ascii_serialization();
-        // The same nonce again: the answer to it was wrong, and would be so again.
-        if sessions
-            .get(&key)
-            .is_some_and(|known| known.same_nonce(&challenges))
-        {
-            return false;
-        }
-        if sessions.len() >= SESSIONS {
-            sessions.clear();
-        }
-        sessions.insert(key, challenges);
-        true
+    /// An origin answered 401 to a request that carried `shown`: whether another Authorization is worth a try.
+    pub(crate) fn challenged(
+        &self,
+        (url, given): (&Url, &Url),
+        challenges: &Challenges,
+        shown: Option<&Shown>,
+    ) -> bool {
+        let has_login = self.bearer(url, given).is_none() && self.login(url, given).is_some();
+        let peer = url.origin().ascii_serialization();
+        has_login && self.sessions.refused(&peer, challenges, shown)
+    }
+
+    fn bearer(&self, url: &Url, given: &Url) -> Option<&Secret> {
+        let token = self.credentials.bearer.as_ref();
+        token.filter(|_| Standing::of(url, given) == Standing::Named)
     }
 
     fn login(&self, url: &Url, given: &Url) -> Option<Login> {
-        if url.origin() == given.origin() {
-            if !given.username().is_empty() {
-                let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-                let password = Secret::new(decode(given.password().unwrap_or_default()));
-                return Some(Login {
-                    user: decode(given.username()),
-                    password,
-                });
-            }
-            if let Some(login) = &self.credentials.login {
-                return Some(login.clone());
-            }
+        let netrc = self.credentials.netrc.as_ref();
+        if Standing::of(url, given) == Standing::Other {
+            // The hosts named in a netrc are; its default is whom the user meant to ask, and no other.
+            return netrc?.named(url.host_str()?);
         }
-        self.credentials.netrc.as_ref()?.login(url.host_str()?)
+        if !given.username().is_empty() {
+            let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let password = Secret::new(decode(given.password().unwrap_or_default()));
+            return Some(Login {
+                user: decode(given.username()),
+                password,
+            });
+        }
+        if let Some(login) = &self.credentials.login {
+            return Some(login.clone());
+        }
+        netrc?.login(url.host_str()?)
     }
 }
 
-/// A header that is never shown in a log.
+/// A header that is never shown in a log. Beyond ASCII it is UTF-8; `None` for what would break the line.
 pub(crate) fn sensitive(text: &str) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(text).ok()?;
+    let mut value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
     value.set_sensitive(true);
     Some(value)
 }

@@ -1,4 +1,4 @@
-//! `~/.netrc`: logins by host, as ftp(1) defined it and curl reads it.
+//! `~/.netrc`: logins by host, as ftp(1) defined it and curl's lib/netrc.c reads it now.
 
 use super::Login;
 use crate::secret::Secret;
@@ -6,8 +6,19 @@ use crate::secret::Secret;
 /// Logins by host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Netrc {
-    /// In the file's order; no host stands for `default`.
-    entries: Vec<(Option<String>, Login)>,
+    /// In the file's order: the first that fits is taken.
+    entries: Vec<Entry>,
+}
+
+/// What follows one `machine` or `default`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// In lower case; none stands for `default`.
+    host: Option<String>,
+    /// An entry without one is no login.
+    user: Option<String>,
+    /// Empty unless given.
+    password: Secret,
 }
 
 /// A netrc file that cannot be read. What it says is not repeated: it holds passwords.
@@ -26,29 +37,16 @@ impl Netrc {
     pub fn parse(text: &str) -> Result<Self, NetrcError> {
         let mut words = Words::of(text);
         let mut netrc = Self::default();
-        while let Some((line, word)) = words.next() {
-            let mut value = || {
-                words
-                    .next()
-                    .map(|(_, word)| word)
-                    .ok_or(NetrcError { line })
-            };
-            let blank = || Login {
-                user: String::new(),
-                password: Secret::new(String::new()),
-            };
-            match word.as_str() {
+        while let Some((line, word)) = words.keyword()? {
+            match word.to_ascii_lowercase().as_str() {
                 "machine" => {
-                    let host = value()?.to_ascii_lowercase();
-                    netrc.entries.push((Some(host), blank()));
+                    let host = words.value(line)?.to_ascii_lowercase();
+                    netrc.entries.push(Entry::of(Some(host)));
                 }
-                "default" => netrc.entries.push((None, blank())),
-                "login" => netrc.last(line)?.user = value()?,
-                "password" => {
-                    let password = value()?;
-                    netrc.last(line)?.password = Secret::new(password);
-                }
-                "account" => drop(value()?),
+                "default" => netrc.entries.push(Entry::of(None)),
+                "login" => netrc.last(line)?.user = Some(words.value(line)?),
+                "password" => netrc.last(line)?.password = Secret::new(words.value(line)?),
+                "account" => drop(words.value(line)?),
                 "macdef" => words.skip_macro(),
                 _ => return Err(NetrcError { line }),
             }
@@ -56,30 +54,53 @@ impl Netrc {
         Ok(netrc)
     }
 
-    /// The login for a host, if there is one.
+    /// The login for a host, by its name or by default.
     #[must_use]
     pub fn login(&self, host: &str) -> Option<Login> {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let fits = |known: &Option<String>| {
-            known
-                .as_deref()
-                .is_none_or(|known| known.eq_ignore_ascii_case(host))
-        };
-        self.entries
-            .iter()
-            .find(|(known, _)| fits(known))
-            .map(|(_, login)| login.clone())
+        self.find(host, true)
     }
 
-    fn last(&mut self, line: usize) -> Result<&mut Login, NetrcError> {
-        self.entries
-            .last_mut()
-            .map(|(_, login)| login)
-            .ok_or(NetrcError { line })
+    /// The login for a host that is named.
+    #[must_use]
+    pub fn named(&self, host: &str) -> Option<Login> {
+        self.find(host, false)
+    }
+
+    /// A host named without a login gets none, by default neither.
+    fn find(&self, host: &str, mut by_default: bool) -> Option<Login> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        for entry in &self.entries {
+            match &entry.host {
+                Some(known) if known.eq_ignore_ascii_case(host) => by_default = false,
+                None if by_default => {}
+                _ => continue,
+            }
+            if let Some(user) = entry.user.clone() {
+                let password = entry.password.clone();
+                return Some(Login { user, password });
+            }
+        }
+        None
+    }
+
+    fn last(&mut self, line: usize) -> Result<&mut Entry, NetrcError> {
+        self.entries.last_mut().ok_or(NetrcError { line })
     }
 }
 
-/// The words of a netrc with their lines: blanks separate, quotes and backslashes protect, `#` begins a comment.
+impl Entry {
+    fn of(host: Option<String>) -> Self {
+        Self {
+            host,
+            user: None,
+            password: Secret::new(String::new()),
+        }
+    }
+}
+
+/// The words of a netrc. Blanks separate; a word that begins with a quote ends with one, and only in it is a backslash
+/// something else than itself. A line whose first sign is `#` is a comment, and so is the rest of one where `#` stands in a
+/// keyword's place (curl reads on there); elsewhere it is part of the word, since passwords have it.
 struct Words<'a> {
     lines: std::iter::Enumerate<std::str::Lines<'a>>,
     /// What is left of the line.
@@ -96,6 +117,27 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// The next word that is none of a value, and its line.
+    fn keyword(&mut self) -> Result<Option<(usize, String)>, NetrcError> {
+        while self.seek() {
+            if self.rest.starts_with('#') {
+                self.rest = "";
+            } else {
+                return Ok(Some((self.line, self.word()?)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The word that a keyword on `line` is followed by.
+    fn value(&mut self, line: usize) -> Result<String, NetrcError> {
+        if self.seek() {
+            self.word()
+        } else {
+            Err(NetrcError { line })
+        }
+    }
+
     /// A macro goes to the next empty line.
     fn skip_macro(&mut self) {
         self.rest = "";
@@ -105,40 +147,46 @@ impl<'a> Words<'a> {
             }
         }
     }
-}
 
-impl Iterator for Words<'_> {
-    type Item = (usize, String);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            self.rest = self.rest.trim_start();
-            if !self.rest.is_empty() && !self.rest.starts_with('#') {
-                break;
-            }
-            let (at, line) = self.lines.next()?;
-            (self.line, self.rest) = (at + 1, line);
+    /// Goes to the next word, over comment lines; false at the end.
+    fn seek(&mut self) -> bool {
+        self.rest = self.rest.trim_start();
+        while self.rest.is_empty() {
+            let Some((at, line)) = self.lines.next() else {
+                return false;
+            };
+            let line = line.trim_start();
+            self.line = at + 1;
+            self.rest = if line.starts_with('#') { "" } else { line };
         }
-        let quoted = self.rest.starts_with('"');
+        true
+    }
+
+    fn word(&mut self) -> Result<String, NetrcError> {
+        let Some(quoted) = self.rest.strip_prefix('"') else {
+            let end = self.rest.find(char::is_whitespace);
+            let (word, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
+            self.rest = rest;
+            return Ok(word.to_owned());
+        };
         let mut word = String::new();
-        let mut chars = self.rest.char_indices().skip(usize::from(quoted));
-        let mut end = self.rest.len();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                '\\' => word.extend(chars.next().map(|(_, escaped)| escaped)),
-                '"' if quoted => {
-                    end = at + 1;
-                    break;
+        let mut chars = quoted.char_indices();
+        let unfinished = NetrcError { line: self.line };
+        loop {
+            match chars.next().ok_or(unfinished)? {
+                (at, '"') => {
+                    self.rest = &quoted[at + 1..];
+                    return Ok(word);
                 }
-                c if c.is_whitespace() && !quoted => {
-                    end = at;
-                    break;
-                }
-                c => word.push(c),
+                (_, '\\') => word.push(match chars.next().ok_or(unfinished)?.1 {
+                    'n' => '\n',
+                    'r' => '\r',
+                    't' => '\t',
+                    other => other,
+                }),
+                (_, c) => word.push(c),
             }
         }
-        self.rest = &self.rest[end..];
-        Some((self.line, word))
     }
 }
 
@@ -147,20 +195,52 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn found(netrc: &Netrc, host: &str) -> Option<(String, String)> {
+        let login = netrc.login(host);
+        login.map(|login| (login.user, login.password.expose().to_owned()))
+    }
+
+    fn pair(user: &str, password: &str) -> Option<(String, String)> {
+        Some((user.to_owned(), password.to_owned()))
+    }
+
     #[test]
     fn hosts_defaults_quotes_comments_and_macros() {
-        let text = "# mine\nmachine A.test login me password \"p w\"\nmacdef init\ncd /\n\nmachine b.test\n  login you\n  password p\\\"#x # end\ndefault login any password none\n";
+        let text = "# mine\nmachine A.test login me password \"p w\"\nmacdef init\ncd /\n\nMACHINE b.test\n  login you\n  # hers\n  password p\\\"#x # end\ndefault login any password none\n";
         let netrc = Netrc::parse(text).unwrap();
-        let find = |host: &str| {
-            netrc
-                .login(host)
-                .map(|l| (l.user, l.password.expose().to_owned()))
-                .unwrap()
-        };
-        assert_eq!(find("a.test"), ("me".into(), "p w".into()));
-        assert_eq!(find("B.TEST"), ("you".into(), "p\"#x".into()));
-        assert_eq!(find("c.test"), ("any".into(), "none".into()));
+        assert_eq!(found(&netrc, "a.test"), pair("me", "p w"));
+        assert_eq!(found(&netrc, "B.TEST"), pair("you", "p\\\"#x"));
+        assert_eq!(found(&netrc, "c.test"), pair("any", "none"));
         assert!(!format!("{netrc:?}").contains("p w"));
+    }
+
+    #[test]
+    fn words_are_read_as_curl_reads_them() {
+        for (line, user, password) in [
+            ("login a#b\\c password #1x", "a#b\\c", "#1x"),
+            (
+                "login me password \"q\\\"x\\\\y\\tz\\w\"",
+                "me",
+                "q\"x\\y\tzw",
+            ),
+            ("login me password a\"b\"", "me", "a\"b\""),
+            ("login me password \"\"", "me", ""),
+            ("login me", "me", ""),
+        ] {
+            let netrc = Netrc::parse(&format!("machine h {line}\n")).unwrap();
+            assert_eq!(found(&netrc, "h"), pair(user, password), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_entry_without_a_login_is_none_and_the_default_is_for_no_named_host() {
+        let text = "machine a password p\nmachine b\nmachine b login me\ndefault login any";
+        let netrc = Netrc::parse(text).unwrap();
+        assert_eq!(netrc.login("a"), None);
+        assert_eq!(found(&netrc, "b"), pair("me", ""));
+        assert_eq!(found(&netrc, "c"), pair("any", ""));
+        assert_eq!(netrc.named("c"), None);
+        assert_eq!(netrc.named("b"), netrc.login("b"));
     }
 
     #[test]
@@ -171,6 +251,8 @@ mod tests {
         );
         assert_eq!(Netrc::parse("login x"), Err(NetrcError { line: 1 }));
         assert_eq!(Netrc::parse("machine"), Err(NetrcError { line: 1 }));
+        let unfinished = "machine a\nlogin x password \"y\n";
+        assert_eq!(Netrc::parse(unfinished), Err(NetrcError { line: 2 }));
         assert_eq!(Netrc::parse("").unwrap().login("a"), None);
     }
 

@@ -59,18 +59,17 @@ impl Failure {
 type Answer = Result<Arc<[IpAddr]>, Failure>;
 
 /// A name's look-up, under way or done.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Entry {
-    born: Instant,
-    cell: Arc<OnceCell<Answer>>,
+    /// With the moment that it came: the usual failure takes longer to come than it is remembered.
+    cell: Arc<OnceCell<(Answer, Instant)>>,
 }
 
 impl Entry {
     fn is_fresh(&self) -> bool {
-        let age = self.born.elapsed();
         match self.cell.get() {
-            Some(Ok(_)) => age < FOUND,
-            Some(Err(_)) => age < FAILED,
+            Some((Ok(_), came)) => came.elapsed() < FOUND,
+            Some((Err(_), came)) => came.elapsed() < FAILED,
             // Under way: joined by whoever else asks.
             None => true,
         }
@@ -104,8 +103,9 @@ impl Dns {
         if let Some(pin) = pinned {
             return Ok(pin.addresses.as_slice().into());
         }
+        let ask = || async { (ask(&target.host).await, Instant::now()) };
         let entry = self.entry(&target.host);
-        entry.cell.get_or_init(|| ask(&target.host)).await.clone()
+        entry.cell.get_or_init(ask).await.0.clone()
     }
 
     fn entry(&self, host: &str) -> Entry {
@@ -119,10 +119,7 @@ impl Dns {
                 known.clear();
             }
         }
-        let entry = Entry {
-            born: Instant::now(),
-            cell: Arc::default(),
-        };
+        let entry = Entry::default();
         known.insert(host.to_owned(), entry.clone());
         entry
     }
@@ -132,16 +129,24 @@ async fn ask(host: &str) -> Answer {
     // The port is the resolver's formality: addresses are for the name.
     match tokio::net::lookup_host((host, 0)).await {
         Ok(found) => Ok(found.map(|address| address.ip()).collect()),
-        Err(source) => {
-            // The standard library tells the resolver's codes by their text only.
-            let transient = source
-                .to_string()
-                .to_ascii_lowercase()
-                .contains("temporary");
-            Err(Failure {
-                transient,
-                source: Arc::new(source),
-            })
+        Err(source) => Err(Failure {
+            transient: is_transient(&source),
+            source: Arc::new(source),
+        }),
+    }
+}
+
+/// Whether a name may be found later. The standard library tells the resolver's own codes by their text only, which is
+/// another in each C library; an error with a number is the system's and not about the name.
+fn is_transient(error: &io::Error) -> bool {
+    match error.raw_os_error() {
+        // Windows has numbers for the resolver's too: WSAHOST_NOT_FOUND and WSANO_DATA are about the name.
+        Some(code) => !(cfg!(windows) && matches!(code, 11_001 | 11_004)),
+        None => {
+            let text = error.to_string().to_ascii_lowercase();
+            ["temporary", "try again"]
+                .iter()
+                .any(|sign| text.contains(sign))
         }
     }
 }
@@ -183,6 +188,44 @@ mod tests {
         let (a, b) = tokio::join!(dns.lookup(&host), dns.lookup(&host));
         assert_eq!(a.unwrap(), b.unwrap());
         assert_eq!(dns.known.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_remembered_from_when_it_came() {
+        let dns = Dns::new(Vec::new());
+        let entry = dns.entry("h");
+        // Name servers that are silent take longer to fail than failures are remembered.
+        tokio::time::advance(FAILED * 2).await;
+        let failure = Failure {
+            transient: true,
+            source: Arc::new(io::ErrorKind::TimedOut.into()),
+        };
+        entry
+            .cell
+            .set((Err(failure), Instant::now()))
+            .expect("nobody asked");
+        let known = |dns: &Dns| Arc::ptr_eq(&dns.entry("h").cell, &entry.cell);
+        tokio::time::advance(FAILED / 2).await;
+        assert!(known(&dns));
+        tokio::time::advance(FAILED).await;
+        assert!(!known(&dns));
+    }
+
+    #[test]
+    fn b8_trouble_here_or_at_the_name_servers_is_not_about_the_name() {
+        let said =
+            |text: &str| io::Error::other(format!("failed to lookup address information: {text}"));
+        for transient in [
+            said("Temporary failure in name resolution"),
+            said("Try again"),
+            // Too many open files.
+            io::Error::from_raw_os_error(24),
+        ] {
+            assert!(is_transient(&transient), "{transient}");
+        }
+        for lasting in ["Name or service not known", "Name does not resolve"] {
+            assert!(!is_transient(&said(lasting)), "{lasting}");
+        }
     }
 
     #[tokio::test]

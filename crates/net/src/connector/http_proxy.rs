@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{Stream, Target};
-use crate::auth::{Challenges, Login};
+use crate::auth::{Challenges, Sessions, Shown};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 
@@ -30,32 +30,32 @@ struct Head {
     early: Bytes,
 }
 
-/// Asks a proxy to connect to a target; answers one 407 with the proxy's login, on a new connection if need be.
+/// Asks a proxy to connect to a target; answers one 407 with the proxy's login, on a new connection if need be. Nothing of
+/// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
+/// `sessions` remembers that for later tunnels.
 pub(super) async fn tunnel<F>(
     mut stream: Stream,
-    target: &Target,
-    proxy: &Proxy,
+    (target, proxy, sessions): (&Target, &Proxy, &Sessions),
     (url, again): (&Url, impl Fn() -> F),
 ) -> Result<Stream, Error>
 where
     F: Future<Output = Result<Stream, Error>>,
 {
-    // Basic goes ahead, as with curl: most proxies want it, and it saves a round trip.
-    let mut authorization = proxy.login.as_ref().map(Login::basic);
-    let mut head = ask(&mut stream, target, authorization.as_deref(), url).await?;
+    let peer = proxy.key();
+    let answer = || {
+        let login = proxy.login.as_ref()?;
+        sessions.answer(&peer, login, ("CONNECT", &target.to_string()))
+    };
+    let shown = answer();
+    let mut head = ask(&mut stream, target, shown.as_ref(), url).await?;
     if head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-        && let Some(login) = &proxy.login
+        && proxy.login.is_some()
+        && sessions.refused(&peer, &head.challenges, shown.as_ref())
     {
-        let answer = head
-            .challenges
-            .answer(login, "CONNECT", &target.to_string());
-        if let Some(answer) = answer.filter(|answer| Some(answer) != authorization.as_ref()) {
-            if !head.reusable {
-                stream = again().await?;
-            }
-            authorization = Some(answer);
-            head = ask(&mut stream, target, authorization.as_deref(), url).await?;
+        if !head.reusable {
+            stream = again().await?;
         }
+        head = ask(&mut stream, target, answer().as_ref(), url).await?;
     }
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
@@ -70,15 +70,18 @@ where
 async fn ask(
     stream: &mut Stream,
     target: &Target,
-    authorization: Option<&str>,
+    shown: Option<&Shown>,
     url: &Url,
 ) -> Result<Head, Error> {
     let closed = |e: std::io::Error| Error::new(Kind::Closed, url).because(e);
-    let credentials = authorization
-        .map(|value| format!("Proxy-Authorization: {value}\r\n"))
-        .unwrap_or_default();
-    let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{credentials}\r\n");
-    stream.write_all(request.as_bytes()).await.map_err(closed)?;
+    let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+    if let Some(shown) = shown {
+        request.extend_from_slice(b"Proxy-Authorization: ");
+        request.extend_from_slice(shown.value.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    stream.write_all(&request).await.map_err(closed)?;
     stream.flush().await.map_err(closed)?;
     let mut buffer = BytesMut::with_capacity(4096);
     for _ in 0..INTERIM {
@@ -121,23 +124,27 @@ fn end_of_head(buffer: &[u8]) -> Option<usize> {
     }
 }
 
+/// Bytes, not text: a realm may be in any charset.
 fn parse(head: &[u8]) -> Option<Head> {
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.lines();
-    let mut words = lines.next()?.split_ascii_whitespace();
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let first = String::from_utf8_lossy(lines.next()?);
+    let mut words = first.split_ascii_whitespace();
     words
         .next()
         .filter(|version| version.starts_with("HTTP/1."))?;
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
     let (mut challenges, mut length, mut close, mut chunked) =
         (Challenges::default(), None, false, false);
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        let value = value.trim();
-        match name.trim().to_ascii_lowercase().as_str() {
-            "proxy-authenticate" => challenges.add(value),
-            "content-length" => length = value.parse::<u64>().ok(),
-            "transfer-encoding" => chunked = true,
-            "connection" | "proxy-connection" => close |= value.eq_ignore_ascii_case("close"),
+    for line in lines {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            continue;
+        };
+        let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
+        match name.to_ascii_lowercase().as_slice() {
+            b"proxy-authenticate" => challenges.add(value),
+            b"content-length" => length = std::str::from_utf8(value).ok()?.parse::<u64>().ok(),
+            b"transfer-encoding" => chunked = true,
+            b"connection" | b"proxy-connection" => close |= value.eq_ignore_ascii_case(b"close"),
             _ => {}
         }
     }
@@ -152,6 +159,16 @@ fn parse(head: &[u8]) -> Option<Head> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_realm_in_any_charset_is_read() {
+        for realm in ["Прокси".as_bytes(), b"caf\xe9", b"a\rb"] {
+            let mut head = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"".to_vec();
+            head.extend_from_slice(realm);
+            head.extend_from_slice(b"\", qop=\"auth\", nonce=\"x\"\r\n\r\n");
+            assert!(parse(&head).unwrap().challenges.realm().is_some());
+        }
+    }
 
     #[test]
     fn heads_of_odd_proxies_are_read() {

@@ -25,9 +25,11 @@ pub use dns::Pin;
 pub use stream::Stream;
 pub use tcp::{Gauge, Tcp};
 
+use crate::auth::Sessions;
 use crate::error::{Error, Kind};
 use crate::limit::Limit;
 use crate::proxy::{Proxy, ProxyScheme};
+use crate::standing::Standing;
 use crate::tls::Tls;
 
 /// Which addresses may be used.
@@ -140,6 +142,8 @@ struct Shared {
     dns: Dns,
     tls: Tls,
     limit: Option<Limit>,
+    /// What each HTTP proxy wants to see.
+    proxies: Sessions,
 }
 
 impl Connector {
@@ -151,6 +155,7 @@ impl Connector {
             dns,
             tls,
             limit,
+            proxies: Sessions::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -163,6 +168,11 @@ impl Connector {
         self.shared.limit.is_some()
     }
 
+    /// What HTTP proxies want to see: learnt on CONNECT and on requests in absolute-form alike.
+    pub(crate) fn proxies(&self) -> &Sessions {
+        &self.shared.proxies
+    }
+
     /// A stream to a target, through a proxy if one is given. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors
@@ -173,7 +183,7 @@ impl Connector {
         proxy: Option<&Proxy>,
         url: &Url,
     ) -> Result<Reached, Error> {
-        self.in_time(target, (proxy, url), async {
+        self.in_time(target, (proxy, url), Duration::ZERO, async {
             let Some(proxy) = proxy else {
                 return self.tcp(target, url).await;
             };
@@ -182,16 +192,12 @@ impl Connector {
             reached.stream = match proxy.scheme {
                 ProxyScheme::Http | ProxyScheme::Https => {
                     let again = || async { Ok(self.to_proxy(proxy, url).await?.stream) };
-                    http_proxy::tunnel(reached.stream, target, proxy, (url, again)).await
+                    let asked = (target, proxy, self.proxies());
+                    http_proxy::tunnel(reached.stream, asked, (url, again)).await
                 }
                 ProxyScheme::Socks5 => {
-                    let (addresses, _) = self.resolve(target, url).await?;
-                    let address = addresses.first().map(|ip| Target {
-                        host: ip.to_string(),
-                        port: target.port,
-                    });
-                    let address = address.as_ref().unwrap_or(target);
-                    socks5::tunnel(reached.stream, address, proxy, url).await
+                    self.to_any_address(reached.stream, target, proxy, url)
+                        .await
                 }
                 ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await,
             }
@@ -211,22 +217,31 @@ impl Connector {
             host: proxy.host.clone(),
             port: proxy.port,
         };
-        self.in_time(&target, (Some(proxy), url), self.to_proxy(proxy, url))
+        let way = self.to_proxy(proxy, url);
+        self.in_time(&target, (Some(proxy), url), Duration::ZERO, way)
             .await
     }
 
-    /// TLS with a host on top of a stream, HTTP/1.1 alone offered by ALPN.
+    /// TLS with a host on top of a stream, HTTP/1.1 alone offered by ALPN. Its time is what the way there has left of the
+    /// connect timeout.
     ///
     /// # Errors
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
-    pub async fn secure(&self, reached: Reached, host: &str, url: &Url) -> Result<Reached, Error> {
+    pub async fn secure(
+        &self,
+        reached: Reached,
+        (host, standing): (&str, Standing),
+        url: &Url,
+    ) -> Result<Reached, Error> {
         let target = Target {
             host: host.to_owned(),
             port: reached.peer.port(),
         };
-        self.in_time(&target, (None, url), async {
+        let spent = reached.dns + reached.connect;
+        self.in_time(&target, (None, url), spent, async {
             let begun = Instant::now();
-            let stream = self.shared.tls.connect(reached.stream, host, url).await?;
+            let peer = (host, standing);
+            let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
             Ok(Reached {
                 stream,
                 tls: begun.elapsed(),
@@ -240,9 +255,11 @@ impl Connector {
         &self,
         target: &Target,
         (proxy, url): (Option<&Proxy>, &Url),
+        spent: Duration,
         way: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        match timeout(self.shared.config.connect_timeout, way).await {
+        let left = self.shared.config.connect_timeout.saturating_sub(spent);
+        match timeout(left, way).await {
             Ok(result) => result,
             Err(_) => {
                 let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
@@ -266,13 +283,37 @@ impl Connector {
         };
         let mut reached = self.tcp(&target, url).await?;
         if proxy.scheme == ProxyScheme::Https {
-            reached.stream = self
-                .shared
-                .tls
-                .connect(reached.stream, &proxy.host, url)
-                .await?;
+            let begun = Instant::now();
+            let peer = (proxy.host.as_str(), Standing::Other);
+            reached.stream = self.shared.tls.connect(reached.stream, peer, url).await?;
+            reached.connect += begun.elapsed();
         }
         Ok(reached)
+    }
+
+    /// Through a SOCKS5 proxy to the first of a target's addresses that it reaches, over a new connection for each.
+    async fn to_any_address(
+        &self,
+        mut stream: Stream,
+        target: &Target,
+        proxy: &Proxy,
+        url: &Url,
+    ) -> Result<Stream, Error> {
+        let (addresses, _) = self.resolve(target, url).await?;
+        let mut addresses = addresses.into_iter().peekable();
+        while let Some(address) = addresses.next() {
+            let address = Target {
+                host: address.to_string(),
+                port: target.port,
+            };
+            match socks5::tunnel(stream, &address, proxy, url).await {
+                Err(error)
+                    if *error.kind() == Kind::ProxyRefused(None) && addresses.peek().is_some() => {}
+                done => return done,
+            }
+            stream = self.to_proxy(proxy, url).await?.stream;
+        }
+        Err(Error::new(Kind::NoSuchHost(target.host.clone()), url))
     }
 
     async fn resolve(

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_net::{ClientConfig, Kind};
+use haul_lab::{Body, Content, HttpProxy, Origin, Resource, When, breakage};
+use haul_net::{ClientConfig, ConnectorConfig, Kind, ProxyRules};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use crate::{body, client, get};
 
@@ -137,4 +139,49 @@ async fn credentials_in_a_url_are_sent_and_never_shown() {
     drop(origin);
     let error = get(&client, &url).await.unwrap_err();
     assert!(!format!("{error:?} {error}").contains("hidden"));
+}
+
+#[tokio::test]
+async fn a_redirects_body_that_drips_holds_nobody_up() {
+    let far = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .start()
+        .await;
+    let to = far.url("/f");
+    let redirect = Resource::new(content()).rule(When::always(), move |asked, reply| {
+        breakage::status_with(302, "Location", to.clone())(asked, reply);
+        reply.body = Body::Raw(vec![b'x'; 60_000]);
+        reply.rate = Some(500);
+    });
+    let near = Origin::builder().resource("/f", redirect).start().await;
+    let client = client(ClientConfig::default());
+    let begun = Instant::now();
+    assert_eq!(get(&client, &near.url("/f")).await.unwrap().status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn the_connect_timeout_spans_the_whole_way() {
+    // A target that a proxy takes its time to reach, and that then says nothing in TLS.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = silent.local_addr().unwrap();
+    let proxy = HttpProxy::builder()
+        .rule(When::always(), |_, reply| {
+            reply.delay = Duration::from_millis(600);
+        })
+        .start()
+        .await;
+    let client = client(ClientConfig {
+        connector: ConnectorConfig {
+            connect_timeout: Duration::from_secs(1),
+            ..ConnectorConfig::default()
+        },
+        proxy: ProxyRules::all(proxy.url().parse().unwrap()),
+        ..ClientConfig::default()
+    });
+    let begun = Instant::now();
+    let error = get(&client, &format!("https://{to}/f")).await.unwrap_err();
+    assert!(matches!(error.kind(), Kind::ConnectTimeout(_)), "{error:?}");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_millis(1500), "{took:?}");
 }

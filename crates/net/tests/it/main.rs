@@ -1,4 +1,4 @@
-//! Streams and requests against the lab: proxies, logins, reuse, limits.
+//! Streams and requests against the lab: proxies, credentials, reuse, limits.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
 )]
 
 mod connections;
+mod credentials;
 mod low_water;
 mod proxies;
 

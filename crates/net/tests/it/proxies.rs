@@ -6,7 +6,10 @@ use haul_lab::breakage::{self, Login};
 use haul_lab::{
     Authority, Content, HttpProxy, Origin, Resource, SocksProxy, SocksQuirk, SocksTarget, When,
 };
-use haul_net::{Client, ClientConfig, Error, Kind, ProxyRules, Target, TlsOptions};
+use haul_net::connector::Pin;
+use haul_net::{
+    Client, ClientConfig, ConnectorConfig, Error, Kind, ProxyRules, Target, TlsOptions,
+};
 use tokio::io::AsyncReadExt as _;
 use url::Url;
 
@@ -273,4 +276,26 @@ async fn socks_logins_odd_answers_and_refusals() {
                 .is_err()
         );
     }
+}
+
+#[tokio::test]
+async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
+    let (origin, url) = far(None).await;
+    let proxy = SocksProxy::builder().start().await;
+    let port = origin.address().port();
+    let client = client(ClientConfig {
+        proxy: ProxyRules::all(proxy.url("socks5").parse().unwrap()),
+        connector: ConnectorConfig {
+            pins: vec![Pin {
+                host: "far.test".into(),
+                port,
+                // Nobody listens at the first.
+                addresses: vec![[127, 0, 0, 77].into(), [127, 0, 0, 1].into()],
+            }],
+            ..ConnectorConfig::default()
+        },
+        ..ClientConfig::default()
+    });
+    assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
+    assert_eq!(proxy.asked().len(), 2);
 }

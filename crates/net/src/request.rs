@@ -1,0 +1,229 @@
+//! What one request says: its line and its header fields, by whom it goes to.
+//!
+//! A user's own fields are for the origin that the user named. A redirect leads elsewhere, and what was typed to be known
+//! at the one place (`PRIVATE-TOKEN`, `Cookie`, `X-Amz-Security-Token`, names nobody has thought of yet) is not for the
+//! other: only fields of a short list go along. curl keeps back `Authorization`, `Cookie` and `Host` alone.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL, HOST,
+    HeaderMap, HeaderValue, PRAGMA, PROXY_AUTHORIZATION, RANGE, REFERER, USER_AGENT,
+};
+use http::{HeaderName, Request};
+use http_body_util::Empty;
+use url::Url;
+
+use crate::auth::Shown;
+use crate::client::{ClientConfig, Fetch};
+use crate::connector::Target;
+use crate::error::{Error, Kind};
+use crate::secret::without_credentials;
+use crate::standing::Standing;
+
+/// The user's fields that go to any origin: they say what is wanted and by which program, and open nothing. Referer is
+/// among them because it is looked at where the bytes lie.
+const HARMLESS: [HeaderName; 8] = [
+    ACCEPT,
+    ACCEPT_CHARSET,
+    ACCEPT_ENCODING,
+    ACCEPT_LANGUAGE,
+    CACHE_CONTROL,
+    PRAGMA,
+    REFERER,
+    USER_AGENT,
+];
+
+/// The credentials of one request.
+#[derive(Debug, Default)]
+pub(crate) struct AllShown {
+    /// For the origin.
+    pub(crate) origin: Option<Shown>,
+    /// For the proxy that sees the request in absolute-form.
+    pub(crate) proxy: Option<Shown>,
+}
+
+/// The request for a URL; `forward` when a proxy sees it in absolute-form.
+pub(crate) fn request(
+    config: &ClientConfig,
+    (url, forward): (&Url, bool),
+    fetch: &Fetch<'_>,
+    shown: &AllShown,
+) -> Result<Request<Empty<Bytes>>, Error> {
+    let target = if forward {
+        absolute(url).to_string()
+    } else {
+        request_target(url).to_owned()
+    };
+    let mut request = Request::get(target)
+        .body(Empty::new())
+        .map_err(|e| Error::new(Kind::Request, url).because(e))?;
+    let headers = request.headers_mut();
+    own_fields(headers, url)?;
+    if let Some(shown) = &shown.origin {
+        headers.insert(AUTHORIZATION, shown.value.clone());
+    }
+    if let Some(shown) = &shown.proxy {
+        headers.insert(PROXY_AUTHORIZATION, shown.value.clone());
+    }
+    for name in &config.without {
+        headers.remove(name);
+    }
+    let standing = Standing::of(url, fetch.given);
+    users_fields(headers, &config.headers, |name| match *name {
+        // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
+        PROXY_AUTHORIZATION => forward,
+        _ => standing == Standing::Named || HARMLESS.contains(name),
+    });
+    headers.extend(fetch.headers.clone());
+    if let Some(range) = &fetch.range {
+        headers.insert(RANGE, range_field(range, url)?);
+    }
+    Ok(request)
+}
+
+fn own_fields(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
+    let host = Target::of(url)
+        .map(|t| host_field(&t, url))
+        .unwrap_or_default();
+    let host = HeaderValue::from_str(&host);
+    headers.insert(
+        HOST,
+        host.map_err(|e| Error::new(Kind::Request, url).because(e))?,
+    );
+    headers.insert(
+        USER_AGENT,
+        HeaderValue::from_static(concat!("haul/", env!("CARGO_PKG_VERSION"))),
+    );
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    Ok(())
+}
+
+/// Puts a user's fields in place of ours of the same name.
+fn users_fields(headers: &mut HeaderMap, users: &HeaderMap, goes: impl Fn(&HeaderName) -> bool) {
+    for name in users.keys().filter(|name| goes(name)) {
+        headers.remove(name);
+        for value in users.get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Inclusive here and nowhere else: on the wire.
+fn range_field(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
+    let text = if range.end == u64::MAX {
+        format!("bytes={}-", range.start)
+    } else {
+        format!("bytes={}-{}", range.start, range.end.saturating_sub(1))
+    };
+    HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::Request, url).because(e))
+}
+
+/// The port is left out when it is the scheme's own.
+fn host_field(target: &Target, url: &Url) -> String {
+    match url.port() {
+        Some(_) => target.to_string(),
+        None if target.host.contains(':') => format!("[{}]", target.host),
+        None => target.host.clone(),
+    }
+}
+
+/// Path and query.
+fn request_target(url: &Url) -> &str {
+    &url[url::Position::BeforePath..url::Position::AfterQuery]
+}
+
+/// The URL as a proxy wants to see it: without credentials and fragment.
+pub(crate) fn absolute(url: &Url) -> Url {
+    let mut url = without_credentials(url);
+    url.set_fragment(None);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a request for `url` carries of these fields.
+    fn sent(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
+        let (url, given) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        };
+        let config = ClientConfig {
+            headers: users.iter().map(pair).collect(),
+            ..ClientConfig::default()
+        };
+        let fetch = Fetch {
+            url: &given,
+            given: &given,
+            range: Some(3..9),
+            headers: HeaderMap::new(),
+        };
+        let request = request(&config, (&url, forward), &fetch, &AllShown::default());
+        request.unwrap().headers().clone()
+    }
+
+    const USERS: [(&str, &str); 10] = [
+        ("user-agent", "mine"),
+        ("accept", "text/html"),
+        ("accept-language", "eo"),
+        ("referer", "http://a.test/"),
+        ("host", "virtual.test"),
+        ("cookie", "a=1"),
+        ("cookie", "b=2"),
+        ("authorization", "Bearer t"),
+        ("private-token", "t"),
+        ("proxy-authorization", "Basic x"),
+    ];
+
+    #[test]
+    fn the_origin_that_was_named_gets_all_of_the_users_fields_but_the_proxys() {
+        let headers = sent("http://a.test/y", false, &USERS);
+        for (name, value) in USERS {
+            let known = headers.get_all(name).iter().any(|found| found == value);
+            assert_eq!(known, name != "proxy-authorization", "{name}");
+        }
+        assert_eq!(headers.get_all(HOST).iter().count(), 1);
+        assert_eq!(headers[RANGE], "bytes=3-8");
+    }
+
+    #[test]
+    fn another_origin_gets_what_says_nothing_of_who_asks() {
+        for other in [
+            "http://b.test/",
+            "https://a.test/",
+            "http://a.test:81/",
+            "http://x.a.test/",
+        ] {
+            let headers = sent(other, false, &USERS);
+            let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+            names.sort_unstable();
+            assert_eq!(
+                names,
+                [
+                    "accept",
+                    "accept-encoding",
+                    "accept-language",
+                    "host",
+                    "range",
+                    "referer",
+                    "user-agent"
+                ]
+            );
+            assert_eq!(headers[USER_AGENT], "mine");
+            assert_ne!(headers[HOST], "virtual.test");
+        }
+    }
+
+    #[test]
+    fn what_is_for_the_proxy_goes_where_a_proxy_reads_it() {
+        for url in ["http://a.test/", "http://b.test/"] {
+            let headers = sent(url, true, &USERS);
+            assert_eq!(headers[PROXY_AUTHORIZATION], "Basic x");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Who sees which credentials, and how often a challenge is answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use haul_lab::breakage::{self, Login as Asks};
+use haul_lab::{Authority, Content, HttpProxy, Origin, Resource, When};
+use haul_net::{
+    ClientConfig, Credentials, Identity, Kind, Login, Netrc, ProxyRules, Secret, TlsOptions,
+    TlsProblem,
+};
+
+use crate::{body, client, get};
+
+fn content() -> Content {
+    Content::random(1, 100_000)
+}
+
+fn login(user: &str, password: &str) -> Option<Login> {
+    Some(Login {
+        user: user.into(),
+        password: Secret::new(password.into()),
+    })
+}
+
+async fn origin(resource: Resource) -> Origin {
+    Origin::builder().resource("/f", resource).start().await
+}
+
+/// One that sends everybody on; by another name of the same host, so that only the origin differs.
+async fn leading_to(url: &str) -> Origin {
+    let to = url.replace("127.0.0.1", "localhost");
+    let redirect = breakage::status_with(302, "Location", to);
+    origin(Resource::new(content()).rule(When::always(), redirect)).await
+}
+
+#[tokio::test]
+async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
+    let far = origin(Resource::new(content())).await;
+    let near = leading_to(&far.url("/f")).await;
+    for (netrc, at_near, at_far) in [
+        ("default login u password p", true, false),
+        ("machine localhost login u password p", false, true),
+        ("machine 127.0.0.1 login u password p", true, false),
+        (
+            "machine 127.0.0.1 password p\ndefault login u",
+            false,
+            false,
+        ),
+    ] {
+        let client = client(ClientConfig {
+            credentials: Credentials {
+                netrc: Some(Netrc::parse(netrc).unwrap()),
+                ..Credentials::default()
+            },
+            ..ClientConfig::default()
+        });
+        get(&client, &near.url("/f")).await.unwrap();
+        let knows = |origin: &Origin| {
+            let asked = origin.asked();
+            asked.last().unwrap().header("authorization").is_some()
+        };
+        assert_eq!((knows(&near), knows(&far)), (at_near, at_far), "{netrc}");
+    }
+}
+
+#[tokio::test]
+async fn a21_requests_at_once_may_answer_one_nonce() {
+    for asks in [Asks::digest("u", "p"), Asks::digest_md5("u", "p")] {
+        let resource = Resource::new(content()).rule(When::always(), asks.rule());
+        // Long enough that all are refused before any has learnt the nonce.
+        let origin = Origin::builder()
+            .resource("/f", resource)
+            .latency(Duration::from_millis(50))
+            .start()
+            .await;
+        let config = |password| ClientConfig {
+            credentials: Credentials {
+                login: login("u", password),
+                ..Credentials::default()
+            },
+            ..ClientConfig::default()
+        };
+        let url = origin.url("/f");
+        let right = client(config("p"));
+        let answers = join_all((0..6).map(|_| get(&right, &url))).await;
+        assert!(
+            answers
+                .into_iter()
+                .all(|answer| answer.unwrap().status == 200)
+        );
+        assert_eq!(origin.asked().len(), 12);
+        // The nonce is known by now; a wrong answer to it is final.
+        let wrong = client(config("q"));
+        assert_eq!(get(&wrong, &url).await.unwrap().status, 401);
+        assert_eq!(get(&wrong, &url).await.unwrap().status, 401);
+        assert_eq!(origin.asked().len(), 15);
+    }
+}
+
+#[tokio::test]
+async fn a21_a_proxy_with_digest_never_gets_the_password() {
+    let authority = Authority::new();
+    for (tls, asks) in [false, true].into_iter().flat_map(|tls| {
+        [Asks::digest("me", "secret"), Asks::basic("me", "secret")].map(|asks| (tls, asks))
+    }) {
+        let basic = format!("{asks:?}").contains("Basic");
+        let mut builder = Origin::builder().resource("/f", Resource::new(content()));
+        if tls {
+            builder = builder.tls(authority.issue(&["far.test"]).server(None));
+        }
+        let origin = builder.start().await;
+        let port = origin.address().port();
+        let proxy = HttpProxy::builder()
+            .login(asks)
+            .route(&format!("far.test:{port}"), origin.address())
+            .start()
+            .await;
+        let client = client(ClientConfig {
+            proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
+            tls: trusting(&authority),
+            idle: 0,
+            ..ClientConfig::default()
+        });
+        let scheme = if tls { "https" } else { "http" };
+        for _ in 0..2 {
+            let answer = get(&client, &format!("{scheme}://far.test:{port}/f")).await;
+            assert_eq!(body(answer.unwrap()).await.unwrap().len(), 100_000);
+        }
+        let shown: Vec<Option<bool>> = proxy
+            .asked()
+            .iter()
+            .map(|asked| Some(asked.header("proxy-authorization")?.starts_with("Basic ")))
+            .collect();
+        // Asked once, and known from then on.
+        assert_eq!(shown, [None, Some(basic), Some(basic)]);
+    }
+}
+
+#[tokio::test]
+async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
+    let asks = Asks::digest("you", "hidden").realm("origin");
+    let origin = origin(Resource::new(content()).rule(When::always(), asks.rule())).await;
+    let proxy = HttpProxy::builder()
+        .login(Asks::digest("me", "secret"))
+        .start()
+        .await;
+    let client = client(ClientConfig {
+        proxy: ProxyRules::all(proxy.url_for("me", "secret").parse().unwrap()),
+        credentials: Credentials {
+            login: login("you", "hidden"),
+            ..Credentials::default()
+        },
+        ..ClientConfig::default()
+    });
+    assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
+    let statuses: Vec<u16> = proxy.asked().iter().map(|asked| asked.status).collect();
+    assert_eq!(statuses.len(), 3, "{statuses:?}");
+    assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
+    assert_eq!(proxy.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
+    let authority = Authority::new();
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder()
+        .login(Asks::digest("me", "secret").realm("Прокси-сервер организации"))
+        .start()
+        .await;
+    let through = |proxy: &str| {
+        client(ClientConfig {
+            proxy: ProxyRules::all(proxy.parse().unwrap()),
+            tls: trusting(&authority),
+            ..ClientConfig::default()
+        })
+    };
+    let error = get(&through(&proxy.url()), &origin.url("/f"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error.kind(), Kind::ProxyAuth(Some(realm)) if realm.starts_with("Прокси")));
+    let known = through(&proxy.url_for("me", "secret"));
+    assert_eq!(get(&known, &origin.url("/f")).await.unwrap().status, 200);
+}
+
+fn trusting(authority: &Authority) -> TlsOptions {
+    TlsOptions {
+        cacert: Some(authority.pem().into_bytes()),
+        ..TlsOptions::default()
+    }
+}
+
+/// A client with a certificate, an origin that wants one and has a file, and one that wants one and redirects there.
+async fn certified(authority: &Authority) -> (ClientConfig, Origin, Origin) {
+    let issued = authority.issue(&["me"]);
+    let config = ClientConfig {
+        tls: TlsOptions {
+            identity: Some(Identity {
+                certificates: issued.certificate.into_bytes(),
+                key: issued.key.into_bytes(),
+            }),
+            ..trusting(authority)
+        },
+        ..ClientConfig::default()
+    };
+    let wanting = || {
+        Arc::clone(
+            &authority
+                .issue(&["127.0.0.1", "localhost"])
+                .server(Some(authority)),
+        )
+    };
+    let far = Origin::builder()
+        .resource("/f", Resource::new(content()))
+        .tls(wanting())
+        .start()
+        .await;
+    let to = far.url("/f").replace("127.0.0.1", "localhost");
+    let redirect = breakage::status_with(302, "Location", to);
+    let near = Origin::builder()
+        .resource(
+            "/f",
+            Resource::new(content()).rule(When::always(), redirect),
+        )
+        .tls(wanting())
+        .start()
+        .await;
+    (config, near, far)
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
+    let authority = Authority::new();
+    let (config, near, far) = certified(&authority).await;
+    let client = client(config);
+    let named = far.url("/f").replace("127.0.0.1", "localhost");
+    let answer = get(&client, &named).await.unwrap();
+    body(answer).await.unwrap();
+    // A connection that was made with the certificate rests now: the redirect must not ask over it.
+    let error = get(&client, &near.url("/f")).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), Kind::Tls(TlsProblem::ClientCertificate)),
+        "{error:?}"
+    );
+    assert!(!error.is_transient(), "nor is it worth another try");
+    assert_eq!((near.asked().len(), far.asked().len()), (1, 1));
+    assert_eq!(get(&client, &named).await.unwrap().status, 200);
+    assert_eq!(far.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_is_shown_no_client_certificate() {
+    let authority = Authority::new();
+    let (config, _, far) = certified(&authority).await;
+    let tls = authority.issue(&["127.0.0.1"]).server(Some(&authority));
+    let proxy = HttpProxy::builder().tls(tls).start().await;
+    let client = client(ClientConfig {
+        proxy: ProxyRules::all(proxy.url().parse().unwrap()),
+        ..config
+    });
+    get(&client, &far.url("/f")).await.unwrap_err();
+    assert!(proxy.asked().is_empty());
+}
