@@ -149,10 +149,17 @@ fn options(args: &GetArgs) -> GetOptions {
             _ => Existing::Keep,
         },
         decode: args.output.decode,
-        retry: RetryOptions {
-            retries: args.connection.retries,
-            ..RetryOptions::default()
-        },
+        retry: retry(args.connection.retries),
+        ..defaults
+    }
+}
+
+/// A number that was given holds for every failure; without one, hosts that are down are given up sooner.
+fn retry(retries: Option<u32>) -> RetryOptions {
+    let defaults = RetryOptions::default();
+    RetryOptions {
+        retries: retries.unwrap_or(defaults.retries),
+        opening: retries.unwrap_or(defaults.opening),
         ..defaults
     }
 }

@@ -262,6 +262,17 @@ async fn retries_are_as_many_as_told_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_of_retries_holds_for_refused_connections_too() {
+    // Nobody listens on port 1.
+    let haul = Haul::new();
+    let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
+    let retried = |text: &str| text.matches("; retry ").count();
+    assert_eq!(retried(&ran.assert_code(5).stderr), 3, "{ran:#?}");
+    let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "4"]).await;
+    assert_eq!(retried(&ran.assert_code(5).stderr), 4, "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connect_timeout_ends_the_wait() {
     // A listener that is never accepted from: TLS waits for a hello that does not come.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -89,10 +89,11 @@ pub(crate) struct ConnectionArgs {
         default_value = "30s"
     )]
     pub(crate) stall_timeout: Duration,
-    /// Try again at most N times without progress in between.
+    /// Try again at most N times without progress in between [default: 10].
     ///
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
-    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count, allow_negative_numbers = true)]
-    pub(crate) retries: u32,
+    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back. Without this flag a host that
+    /// never answered is given up after 3.
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub(crate) retries: Option<u32>,
 }

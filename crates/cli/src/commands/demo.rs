@@ -126,10 +126,10 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
         jobs: 1,
     });
     let mut result = Err(Exit::Interrupted);
-    let begun = transfer(work, &mut *screen, |screen, job, ended| {
+    let begun = transfer(work, &mut *screen, |(screen, now), job, ended| {
         result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
-                screen.failed(job.id, error);
+                screen.failed(now, job.id, error);
             }
             Exit::of(error)
         });

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -91,7 +92,7 @@ async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
         jobs: count,
     });
     if args.connection.insecure && !quiet {
-        screen.warn("--insecure: nobody checks who answers");
+        screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
     }
     let mut teller = Teller::new(&args.messages);
     let begun = Instant::now();

@@ -109,6 +109,7 @@ fn options_of_the_engine() {
         (options.min_segment, options.segment, options.retry.retries),
         (2 << 20, Some(25 << 20), 4)
     );
+    assert_eq!(options.retry.opening, 4, "a number given holds for all");
     assert_eq!(
         settings(&["--overwrite"]).options.existing,
         Existing::Overwrite
