@@ -3,9 +3,11 @@
 mod args;
 mod commands;
 mod exit;
+mod limits;
 mod message;
 mod output;
 mod progress;
+mod question;
 mod report;
 mod settings;
 mod signals;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
     };
     log();
+    limits::raise_open_files();
     match args.command {
         Command::Get(get) => commands::get::run(&get),
         Command::Demo(demo) => commands::demo::run(&demo),

@@ -11,9 +11,10 @@ use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
+use crate::exit::Exit;
 use credentials::{credentials, read};
 
-/// A setting that cannot be used: exit code 2.
+/// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct SettingError {
@@ -21,6 +22,8 @@ pub(crate) struct SettingError {
     text: String,
     /// What to do about it.
     hint: Option<&'static str>,
+    /// How the program ends.
+    exit: Exit,
     /// What said so.
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -31,6 +34,7 @@ impl SettingError {
         Self {
             text: text.into(),
             hint: None,
+            exit: Exit::Usage,
             source: None,
         }
     }
@@ -47,6 +51,19 @@ impl SettingError {
             hint: Some(hint),
             ..self
         }
+    }
+
+    /// A signal came before all settings were known.
+    fn interrupted() -> Self {
+        Self {
+            exit: Exit::Interrupted,
+            ..Self::new("interrupted")
+        }
+    }
+
+    /// How the program ends.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
     }
 
     /// What to do about it, where that is known.

@@ -25,7 +25,7 @@ pub use answer::{Answer, Timings};
 pub use auth::{Credentials, Login, Netrc, NetrcError};
 pub use client::{Client, ClientConfig, Fetch};
 pub use connector::{Connector, ConnectorConfig, Family, Reached, Stream, Target};
-pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
+pub use error::{ConfigError, Error, Kind, TlsProblem, Via, is_shortage};
 pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use secret::{Secret, without_credentials};
 pub use shown::{shown, shown_text};

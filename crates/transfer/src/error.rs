@@ -183,6 +183,7 @@ impl GetError {
             | Self::Stream { .. }
             | Self::NoSpace { .. }
             | Self::Local { .. } => Class::LocalIo,
+            Self::Transport { source, .. } if source.is_shortage() => Class::LocalIo,
             Self::Interrupted { .. } => Class::Interrupted,
             _ => Class::Network,
         }

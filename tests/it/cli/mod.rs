@@ -12,8 +12,12 @@ mod files;
 pub(crate) mod harness;
 mod help;
 mod kill;
+#[cfg(target_os = "linux")]
+mod limits;
 mod messages;
 mod network;
 mod output;
 mod results;
 mod signals;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
 fn begin(args: &GetArgs) -> Result<Exit, Exit> {
     let form = Form::of(args);
     let settings = GetSettings::resolve(args)
-        .map_err(|error| form.fail(Exit::Usage, &message::chain(&error), error.advice()))?;
+        .map_err(|error| form.fail(error.exit(), &message::chain(&error), error.advice()))?;
     if results_go_to_stdout(args) {
         output::stdout_is_open().map_err(|error| {
             let (text, hint) = output::explain(&error);

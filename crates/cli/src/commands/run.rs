@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::limits;
 use crate::progress::Renderer;
 use crate::signals::{Asked, Signals, abort};
 
@@ -34,6 +35,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// # Errors
 /// What the system says.
 pub(super) fn runtime() -> io::Result<Runtime> {
+    limits::room_to_begin()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
     Builder::new_multi_thread()
         .worker_threads(cores.clamp(2, 4))

@@ -66,6 +66,9 @@ pub(crate) fn note(text: &str) {
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
 pub(crate) fn hint(error: &GetError) -> Option<String> {
     let hint = match error {
+        _ if is_shortage(error) => Some(
+            "too many files are open: ulimit -n N allows more, -x N and fewer URLs at once need fewer",
+        ),
         GetError::Transport { source, .. } => transport_hint(source),
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin is in trouble: try again later, or --retries N for longer")
@@ -73,6 +76,17 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
         _ => None,
     };
     hint.map(str::to_owned).or_else(|| error.hint())
+}
+
+/// Whether there were no descriptors left, for a connection or a file.
+fn is_shortage(error: &GetError) -> bool {
+    match error {
+        GetError::Transport { source, .. } => source.is_shortage(),
+        GetError::Local { source, .. } | GetError::Stream { source, .. } => {
+            haul_net::is_shortage(source)
+        }
+        _ => false,
+    }
 }
 
 fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {

@@ -6,6 +6,7 @@ use haul_net::{Credentials, Login, Netrc, Secret};
 
 use super::SettingError;
 use crate::args::{Bearer, RequestArgs, User, token};
+use crate::question::{self, NoAnswer};
 
 /// Who the user is, by flags and the files they name.
 pub(super) fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
@@ -45,12 +46,19 @@ fn login(user: &User) -> Result<Login, SettingError> {
 
 /// Asks on the terminal, without showing what is typed.
 fn ask_password(user: &str) -> Result<Secret, SettingError> {
-    rpassword::prompt_password(format!("Password for {user}: "))
+    question::ask(&format!("Password for {user}: "))
         .map(Secret::new)
-        .map_err(|error| {
-            SettingError::new("there is no terminal to ask for the password on")
-                .because(error)
-                .hint("-u USER:PASSWORD, or --netrc")
+        .map_err(|no| match no {
+            NoAnswer::Interrupted => SettingError::interrupted(),
+            NoAnswer::End => SettingError::new(format!("no password was given for {user}")),
+            NoAnswer::NoTerminal(error) => {
+                SettingError::new("there is no terminal to ask for the password on")
+                    .because(error)
+                    .hint("-u USER:PASSWORD, or --netrc")
+            }
+            NoAnswer::Unreadable(error) => {
+                SettingError::new("the password cannot be read from the terminal").because(error)
+            }
         })
 }
 

@@ -90,14 +90,16 @@ pub(super) fn publish(
     blocking(|| {
         stamp(partial.file.file(), version);
         partial.file.sync().map_err(local("sync"))?;
-        target.publish(replace).map_err(|e| match e.kind() {
-            io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
-            _ => GetError::Local {
-                action: "rename to",
-                path: path.clone(),
-                source: e,
-            },
-        })?;
+        target
+            .publish(replace, partial.file.file())
+            .map_err(|e| match e.kind() {
+                io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
+                _ => GetError::Local {
+                    action: "rename to",
+                    path: path.clone(),
+                    source: e,
+                },
+            })?;
         // The journal speaks of a file that is no longer there: a later run would discard it.
         let _ = remove(&target.journal());
         Ok(())
