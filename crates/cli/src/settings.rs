@@ -12,7 +12,7 @@ use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
 use crate::exit::Exit;
-use credentials::{credentials, read};
+use credentials::{complete, credentials, read};
 
 /// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]
@@ -103,10 +103,13 @@ impl GetSettings {
             );
         }
         named_once(&args.urls)?;
+        let client = client(args)?;
+        let mut jobs = jobs(args, to_stdout);
+        complete(jobs.iter_mut().map(|job| &mut job.url), &client.credentials)?;
         Ok(Self {
-            client: client(args)?,
+            client,
             options: options(args),
-            jobs: jobs(args, to_stdout),
+            jobs,
         })
     }
 }

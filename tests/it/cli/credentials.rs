@@ -45,6 +45,45 @@ async fn every_way_to_log_in() {
     );
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
+    let haul = Haul::new();
+    let others = "machine 127.0.0.1 login other password wrong\n";
+    let mine = "machine 127.0.0.1 login m%e password \"s3%20:@/cret\"\n";
+    let netrc = haul.write("netrc", format!("{others}{mine}"));
+    // `m%e:s3%20:@/cret` and, where no password is known, `m%e:`.
+    let (whole, empty) = ("Basic bSVlOnMzJTIwOkAvY3JldA==", "Basic bSVlOg==");
+    for (flags, expected) in [
+        (&["--netrc-file", &*netrc][..], whole),
+        (&["-u", "m%e:s3%20:@/cret"], whole),
+        (&["-u", "other:wrong"], empty),
+        (&[], empty),
+    ] {
+        let origin = serve(Resource::new(content())).await;
+        let url = origin.url("/f.bin").replace("http://", "http://m%25e@");
+        // Without a terminal to ask on.
+        let line = [
+            &[
+                "setsid",
+                "-w",
+                env!("CARGO_BIN_EXE_haul"),
+                "get",
+                &url,
+                "--overwrite",
+            ],
+            flags,
+        ];
+        let line = line.concat().join("' '");
+        haul.shell(&format!("'{line}'")).await.assert_code(0);
+        assert_eq!(
+            origin.asked()[0].header("authorization"),
+            Some(expected),
+            "{flags:?}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_credentials_follow_a_redirect_to_another_origin() {
     let target = serve(Resource::new(content())).await;

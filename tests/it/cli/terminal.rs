@@ -35,10 +35,14 @@ impl Terminal {
         }
     }
 
-    /// Reads until the screen ends with this, and what is typed is no longer shown.
     async fn asked(&mut self) {
+        self.asked_for(QUESTION).await;
+    }
+
+    /// Reads until the screen ends with this, and what is typed is no longer shown.
+    async fn asked_for(&mut self, question: &str) {
         let shown = async {
-            while !self.shown.ends_with(QUESTION.as_bytes()) {
+            while !self.shown.ends_with(question.as_bytes()) {
                 let read = self.screen.read_buf(&mut self.shown).await.unwrap();
                 assert!(read > 0, "{}", String::from_utf8_lossy(&self.shown));
             }
@@ -110,6 +114,27 @@ async fn a_missing_password_is_asked_for_and_not_shown() {
     assert_restored(&shown, 0);
     assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
     assert!(!shown.contains("s3cre"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    let urls = ["/f.bin", "/f.bin?2", "/missing"].map(|path| origin.url(path));
+    let urls = urls.join(" ").replace("http://", "http://me@");
+    let line = format!("{} get -d d {urls}", env!("CARGO_BIN_EXE_haul"));
+    let mut terminal = Terminal::start(&haul, &line);
+    terminal
+        .asked_for(&format!("Password for me at {}: ", origin.address()))
+        .await;
+    terminal.type_in("s3cret\n").await;
+    let shown = terminal.end().await;
+    assert_eq!(shown.matches("Password for").count(), 1, "{shown}");
+    let asked = origin.asked();
+    assert!(asked.len() >= 3, "{shown}");
+    for asked in asked {
+        assert_eq!(asked.header("authorization"), Some(BASIC), "{shown}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

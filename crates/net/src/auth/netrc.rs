@@ -71,6 +71,21 @@ impl Netrc {
             .map(|(_, login)| login.clone())
     }
 
+    /// The password of a user of a host, whom another entry may come before.
+    #[must_use]
+    pub fn password(&self, host: &str, user: &str) -> Option<Secret> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let fits = |known: &Option<String>| {
+            known
+                .as_deref()
+                .is_none_or(|known| known.eq_ignore_ascii_case(host))
+        };
+        self.entries
+            .iter()
+            .find(|(known, login)| fits(known) && login.user == user)
+            .map(|(_, login)| login.password.clone())
+    }
+
     fn last(&mut self, line: usize) -> Result<&mut Login, NetrcError> {
         self.entries
             .last_mut()
@@ -161,6 +176,16 @@ mod tests {
         assert_eq!(find("B.TEST"), ("you".into(), "p\"#x".into()));
         assert_eq!(find("c.test"), ("any".into(), "none".into()));
         assert!(!format!("{netrc:?}").contains("p w"));
+    }
+
+    #[test]
+    fn a_users_password_is_found_behind_another_users() {
+        let text = "machine a.test login me password one\nmachine a.test login you password two\ndefault login any password none";
+        let netrc = Netrc::parse(text).unwrap();
+        let find = |host, user| Some(netrc.password(host, user)?.expose().to_owned());
+        assert_eq!(find("A.test", "you").as_deref(), Some("two"));
+        assert_eq!(find("b.test", "any").as_deref(), Some("none"));
+        assert_eq!(find("b.test", "me"), None);
     }
 
     #[test]
