@@ -1,18 +1,18 @@
 //! From what was typed, and the environment, to what the engine takes: the one place where they meet.
 
 mod credentials;
+mod tls;
 
 use std::collections::HashSet;
 
-use haul_net::{
-    ClientConfig, ConnectorConfig, Family, Identity, NoProxy, ProxyRules, TlsOptions, connector,
-};
+use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
 use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
 use crate::exit::Exit;
-use credentials::{complete, credentials, read};
+use credentials::{complete, credentials};
+use tls::tls;
 
 /// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]
@@ -250,34 +250,6 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
         .as_deref()
         .map_or(rules.no_proxy, NoProxy::parse);
     Ok(ProxyRules { no_proxy, ..rules })
-}
-
-fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Some(Identity {
-            certificates: read("--cert", cert)?,
-            key: read("--key", key)?,
-        }),
-        (None, None) => None,
-        (Some(_), None) => {
-            return Err(SettingError::new("--cert is given without --key")
-                .hint("--key FILE holds its private key; one PEM file may hold both"));
-        }
-        (None, Some(_)) => {
-            return Err(SettingError::new("--key is given without --cert")
-                .hint("--cert FILE holds its certificate; one PEM file may hold both"));
-        }
-    };
-    let cacert = args
-        .cacert
-        .as_deref()
-        .map(|path| read("--cacert", path))
-        .transpose()?;
-    Ok(TlsOptions {
-        cacert,
-        insecure: args.insecure,
-        identity,
-    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod proxy;
 mod secret;
 mod shown;
 mod tls;
+mod trust;
 
 pub use answer::{Answer, Timings};
 pub use auth::{Credentials, Login, Netrc, NetrcError};
@@ -30,3 +31,4 @@ pub use proxy::{NoProxy, Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource
 pub use secret::{Secret, without_credentials};
 pub use shown::{shown, shown_text};
 pub use tls::{Identity, TlsOptions};
+pub use trust::TrustedFiles;

@@ -8,6 +8,7 @@
 mod connections;
 mod low_water;
 mod proxies;
+mod trust;
 
 use std::time::Duration;
 
