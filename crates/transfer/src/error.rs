@@ -110,6 +110,12 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
+    /// The file system takes no name that long.
+    #[error("the name {} is too long for its file system", .path.display())]
+    NameTooLong {
+        /// The name.
+        path: PathBuf,
+    },
     /// Another process downloads to the same name.
     #[error("another haul is downloading to {}", .path.display())]
     Locked {
@@ -178,6 +184,7 @@ impl GetError {
             }
             Self::Exists { .. }
             | Self::IsDirectory { .. }
+            | Self::NameTooLong { .. }
             | Self::Locked { .. }
             | Self::Twice { .. }
             | Self::Stream { .. }
@@ -232,6 +239,7 @@ impl GetError {
             Self::IsDirectory { path } => {
                 Some(format!("-d {} puts the file into it", path.display()))
             }
+            Self::NameTooLong { .. } => Some("choose a shorter one with -o".into()),
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
             Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
             Self::Stream { source, .. } => Some(stream_hint(source).into()),
