@@ -51,6 +51,7 @@ fn log() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
         // It would be told on standard error, which is what failed, and panic there.
         .log_internal_errors(false)
         .try_init();

@@ -27,6 +27,7 @@ use crate::error::{ConfigError, Error, Kind};
 use crate::limit::Limit;
 use crate::pool::{Pool, Route};
 use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
+use crate::refusal::is_proxys_own;
 use crate::secret::without_credentials;
 use crate::tls::{Tls, TlsOptions};
 
@@ -200,15 +201,20 @@ impl Client {
         } else {
             answer
         };
-        self.welcome(url, answer)
+        self.welcome(url, answer).await
     }
 
-    /// A proxy's last word that it wants other credentials is no answer of the origin's.
-    fn welcome(&self, url: &Url, answer: Answer) -> Result<Answer, Error> {
+    /// A proxy's last word that it wants other credentials is no answer of the origin's, and neither is an error of its own.
+    async fn welcome(&self, url: &Url, answer: Answer) -> Result<Answer, Error> {
         match self.forwarder(url) {
             Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 let realm = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE)).realm();
                 Err(Error::new(Kind::ProxyAuth(realm), url).through(proxy))
+            }
+            Some(proxy) if is_proxys_own(answer.status, &answer.headers) => {
+                let refused = Kind::ProxyRefused(Some(answer.status));
+                answer.discard().await;
+                Err(Error::new(refused, url).through(proxy))
             }
             _ => Ok(answer),
         }

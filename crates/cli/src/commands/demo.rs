@@ -157,9 +157,10 @@ fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
     let [one, many] = outcomes else {
         return Err(Exit::Network);
     };
+    let plural = if many.connections == 1 { "" } else { "s" };
     let times = one.elapsed.as_secs_f64() / many.elapsed.as_secs_f64().max(1e-6);
     say(&format!(
-        "speed-up         {times:.1}x, settled on {} connections",
+        "speed-up         {times:.1}x, settled on {} connection{plural}",
         many.connections
     ))?;
     let served = content.sha256();

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use haul_net::{Family, Kind, ProxySource, TlsProblem, Via};
+use haul_net::{Family, Kind, ProxySource, Refusal, TlsProblem, Via};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
@@ -106,7 +106,16 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
         Kind::ProxyAuth(_) => PROXY_LOGIN,
-        Kind::ProxyRefused(_) => "the proxy does not allow this target; --proxy '' goes around it",
+        Kind::ProxyRefused(_) => match error.refusal() {
+            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
+            Some(Refusal::NotAllowed) => {
+                "the proxy does not allow this target; --proxy '' goes around it"
+            }
+            _ => {
+                "the proxy does not say why: is the target up, and allowed? --proxy '' goes around it"
+            }
+        },
+        Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::Tls(TlsProblem::NotTls) => "try http:// in place of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
             "--cacert FILE trusts an authority of your own, --insecure anyone"
@@ -127,7 +136,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 }
 
 /// How a proxy gets its login, short of showing it to everyone who lists processes.
-const PROXY_LOGIN: &str = "give its login as http://user:password@host:port in --proxy or, seen by fewer, in http_proxy or https_proxy";
+const PROXY_LOGIN: &str = "give its login before its host, as user:password@host:port, in --proxy or, seen by fewer, in http_proxy, https_proxy or all_proxy";
 
 /// What goes wrong at a proxy is mended at the proxy.
 fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {
