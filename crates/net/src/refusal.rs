@@ -74,7 +74,8 @@ pub(crate) fn is_proxys_own(status: StatusCode, headers: &HeaderMap) -> bool {
         text.unwrap_or_default().to_ascii_lowercase()
     };
     let server = text(headers.get(SERVER));
-    let named = || !server.is_empty() && text(headers.get_all(VIA).iter().last()).contains(&server);
+    let named =
+        || !server.is_empty() && text(headers.get_all(VIA).iter().next_back()).contains(&server);
     let error = status.is_client_error() || status.is_server_error();
     error && (headers.contains_key("x-squid-error") || named())
 }

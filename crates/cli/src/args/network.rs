@@ -17,7 +17,7 @@ pub(crate) struct RequestArgs {
     pub(crate) headers: Vec<Field>,
     /// Log in by Basic or Digest; a missing password is asked for.
     ///
-    /// For the origin of the URL only. The question goes to the terminal and shows nothing of what is typed. A login in
+    /// For the origin of the URL only, to which Basic goes with the first request and Digest if it asks for that. The question goes to the terminal and shows nothing of what is typed. A login in
     /// the URL itself is used before this one.
     #[arg(short, long, value_name = "USER[:PASSWORD]", conflicts_with = "bearer")]
     pub(crate) user: Option<User>,
@@ -61,7 +61,7 @@ pub(crate) struct ConnectionArgs {
     /// Show this certificate (PEM, with its chain).
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM, without a passphrase).
+    /// The private key of --cert (PEM, without a passphrase), unless that file holds it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.

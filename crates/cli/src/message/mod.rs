@@ -118,7 +118,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::Tls(TlsProblem::NotTls) => "try http:// in place of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
-            "--cacert FILE trusts an authority of your own, --insecure anyone"
+            "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
         }
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
             "--insecure goes on all the same, at your risk"
