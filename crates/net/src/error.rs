@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::ops::Range;
 
 use http::StatusCode;
@@ -157,20 +156,6 @@ impl Error {
         matches!(self.kind, Kind::Stall | Kind::Closed | Kind::Protocol)
     }
 
-    /// Whether this machine had no descriptor left for the connection: neither the link nor the peer had a part in it.
-    #[must_use]
-    pub fn is_shortage(&self) -> bool {
-        let source = self.source.as_deref();
-        let mut cause = source.map(|source| source as &(dyn StdError + 'static));
-        while let Some(error) = cause {
-            if error.downcast_ref().is_some_and(is_shortage) {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
-    }
-
     /// Whether the same request may work later: the one table of what is retried.
     #[must_use]
     pub fn is_transient(&self) -> bool {
@@ -264,13 +249,6 @@ impl fmt::Display for Via {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the proxy {} from {}", self.address, self.source)
     }
-}
-
-/// Whether the process, or the system, has as many files open as it may.
-#[must_use]
-pub fn is_shortage(error: &io::Error) -> bool {
-    let errno = error.raw_os_error();
-    cfg!(unix) && matches!(errno, Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// An address of the other family is told apart from a name that has none of this one.

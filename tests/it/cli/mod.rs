@@ -17,6 +17,7 @@ mod limits;
 mod messages;
 mod network;
 mod output;
+mod refusals;
 mod results;
 mod signals;
 #[cfg(target_os = "linux")]
