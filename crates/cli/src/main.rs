@@ -3,9 +3,11 @@
 mod args;
 mod commands;
 mod exit;
+mod limits;
 mod message;
 mod output;
 mod progress;
+mod question;
 mod report;
 mod settings;
 mod signals;
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
     };
     log();
+    limits::raise_open_files();
     match args.command {
         Command::Get(get) => commands::get::run(&get),
         Command::Demo(demo) => commands::demo::run(&demo),
@@ -48,6 +51,7 @@ fn log() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
         // It would be told on standard error, which is what failed, and panic there.
         .log_internal_errors(false)
         .try_init();

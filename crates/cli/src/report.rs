@@ -134,6 +134,9 @@ fn rate(bytes: u64, elapsed: Duration) -> u64 {
 
 /// Bytes of the resource that came in this run.
 pub(crate) fn came(outcome: &Outcome) -> u64 {
+    if outcome.not_modified {
+        return 0;
+    }
     outcome.bytes.saturating_sub(outcome.resumed)
 }
 
@@ -191,6 +194,11 @@ mod tests {
             ),
             "d/f  not modified"
         );
+        let same = Outcome {
+            not_modified: true,
+            ..outcome()
+        };
+        assert_eq!(object(0, &same)["rate"], 0);
         let total = total((98, 100), 98 << 20, Duration::from_secs(2), None);
         assert_eq!(total, "98 of 100 files, 98.0 MiB in 2.00 s, 49.0 MiB/s");
     }

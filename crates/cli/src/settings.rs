@@ -1,19 +1,20 @@
 //! From what was typed, and the environment, to what the engine takes: the one place where they meet.
 
 mod credentials;
+mod tls;
 
 use std::collections::HashSet;
 
-use haul_net::{
-    ClientConfig, ConnectorConfig, Family, Identity, NoProxy, ProxyRules, TlsOptions, connector,
-};
+use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
 use haul_plan::{RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
-use credentials::{credentials, read};
+use crate::exit::Exit;
+use credentials::{complete, credentials};
+use tls::tls;
 
-/// A setting that cannot be used: exit code 2.
+/// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct SettingError {
@@ -21,6 +22,8 @@ pub(crate) struct SettingError {
     text: String,
     /// What to do about it.
     hint: Option<&'static str>,
+    /// How the program ends.
+    exit: Exit,
     /// What said so.
     #[source]
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -31,6 +34,7 @@ impl SettingError {
         Self {
             text: text.into(),
             hint: None,
+            exit: Exit::Usage,
             source: None,
         }
     }
@@ -47,6 +51,19 @@ impl SettingError {
             hint: Some(hint),
             ..self
         }
+    }
+
+    /// A signal came before all settings were known.
+    fn interrupted() -> Self {
+        Self {
+            exit: Exit::Interrupted,
+            ..Self::new("interrupted")
+        }
+    }
+
+    /// How the program ends.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
     }
 
     /// What to do about it, where that is known.
@@ -86,10 +103,13 @@ impl GetSettings {
             );
         }
         named_once(&args.urls)?;
+        let client = client(args)?;
+        let mut jobs = jobs(args, to_stdout);
+        complete(jobs.iter_mut().map(|job| &mut job.url), &client.credentials)?;
         Ok(Self {
-            client: client(args)?,
+            client,
             options: options(args),
-            jobs: jobs(args, to_stdout),
+            jobs,
         })
     }
 }
@@ -149,10 +169,17 @@ fn options(args: &GetArgs) -> GetOptions {
             _ => Existing::Keep,
         },
         decode: args.output.decode,
-        retry: RetryOptions {
-            retries: args.connection.retries,
-            ..RetryOptions::default()
-        },
+        retry: retry(args.connection.retries),
+        ..defaults
+    }
+}
+
+/// A number that was given holds for every failure; without one, hosts that are down are given up sooner.
+fn retry(retries: Option<u32>) -> RetryOptions {
+    let defaults = RetryOptions::default();
+    RetryOptions {
+        retries: retries.unwrap_or(defaults.retries),
+        opening: retries.unwrap_or(defaults.opening),
         ..defaults
     }
 }
@@ -226,34 +253,6 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
         .as_deref()
         .map_or(rules.no_proxy, NoProxy::parse);
     Ok(ProxyRules { no_proxy, ..rules })
-}
-
-fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
-    let identity = match (&args.cert, &args.key) {
-        (Some(cert), Some(key)) => Some(Identity {
-            certificates: read("--cert", cert)?,
-            key: read("--key", key)?,
-        }),
-        (None, None) => None,
-        (Some(_), None) => {
-            return Err(SettingError::new("--cert is given without --key")
-                .hint("--key FILE holds its private key; one PEM file may hold both"));
-        }
-        (None, Some(_)) => {
-            return Err(SettingError::new("--key is given without --cert")
-                .hint("--cert FILE holds its certificate; one PEM file may hold both"));
-        }
-    };
-    let cacert = args
-        .cacert
-        .as_deref()
-        .map(|path| read("--cacert", path))
-        .transpose()?;
-    Ok(TlsOptions {
-        cacert,
-        insecure: args.insecure,
-        identity,
-    })
 }
 
 #[cfg(test)]

@@ -101,6 +101,28 @@ impl Authority {
         }
     }
 
+    /// One that nobody but itself has signed and that says of itself that it is an authority, as `openssl req -x509` makes them;
+    /// with `expired` its time is over.
+    ///
+    /// # Panics
+    /// When the system gives no randomness.
+    #[must_use]
+    pub fn self_made(names: &[&str], expired: bool) -> Issued {
+        let mut params = params(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.extended_key_usages = Vec::new();
+        if expired {
+            params.not_before = date_time_ymd(2001, 1, 1);
+            params.not_after = date_time_ymd(2002, 1, 1);
+        }
+        let key = KeyPair::generate().expect("randomness");
+        let certificate = params.self_signed(&key).expect("own parameters");
+        Issued {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+
     fn sign(&self, params: CertificateParams) -> Issued {
         let key = KeyPair::generate().expect("randomness");
         let certificate = params

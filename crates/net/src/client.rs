@@ -21,6 +21,7 @@ use crate::connector::{Connector, ConnectorConfig, Reached, Target};
 use crate::error::{ConfigError, Error, Kind};
 use crate::pool::{Pool, Route, TOTAL};
 use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
+use crate::refusal::is_proxys_own;
 use crate::request::{AllShown, absolute, request};
 use crate::secret::without_credentials;
 use crate::standing::Standing;
@@ -184,18 +185,23 @@ impl Client {
                 _ => false,
             };
             if !again {
-                return self.welcome(url, answer);
+                return self.welcome(url, answer).await;
             }
             answer.discard().await;
         }
     }
 
-    /// A proxy's last word that it wants other credentials is no answer of the origin's.
-    fn welcome(&self, url: &Url, answer: Answer) -> Result<Answer, Error> {
+    /// A proxy's last word that it wants other credentials is no answer of the origin's, and neither is an error of its own.
+    async fn welcome(&self, url: &Url, answer: Answer) -> Result<Answer, Error> {
         match self.forwarder(url) {
             Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 let realm = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE)).realm();
                 Err(Error::new(Kind::ProxyAuth(realm), url).through(proxy))
+            }
+            Some(proxy) if is_proxys_own(answer.status, &answer.headers) => {
+                let refused = Kind::ProxyRefused(Some(answer.status));
+                answer.discard().await;
+                Err(Error::new(refused, url).through(proxy))
             }
             _ => Ok(answer),
         }

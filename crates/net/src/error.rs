@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::connector::Family;
 use crate::proxy::{Proxy, ProxySource};
+use crate::refusal::Refusal;
 use crate::secret::without_credentials;
 
 /// A cause of any type.
@@ -58,6 +59,8 @@ pub enum Kind {
     ProxyRefused(Option<StatusCode>),
     /// The proxy wants credentials, or others.
     ProxyAuth(Option<String>),
+    /// What was given as a SOCKS5 proxy speaks something else.
+    NotSocks,
     /// The peer's certificate or TLS itself.
     Tls(TlsProblem),
     /// No byte for as long as the stall timeout.
@@ -164,12 +167,14 @@ impl Error {
             | Kind::ConnectTimeout(_)
             | Kind::Stall
             | Kind::Closed => true,
-            Kind::ProxyRefused(status) => status.is_none_or(|status| status.is_server_error()),
+            Kind::ProxyRefused(Some(status)) => status.is_server_error(),
+            Kind::ProxyRefused(None) => self.refusal() != Some(Refusal::NotAllowed),
             // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
             | Kind::NoAddress(..)
             | Kind::ProxyAuth(_)
+            | Kind::NotSocks
             | Kind::Tls(_)
             | Kind::Redirect(_)
             | Kind::Request => false,
@@ -194,6 +199,10 @@ impl fmt::Display for Error {
             },
             Kind::ProxyRefused(status) => return self.refused(f, *status),
             Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
+            Kind::NotSocks => {
+                self.the_proxy(f)?;
+                return f.write_str(" does not speak SOCKS5");
+            }
             Kind::Tls(problem) => write!(f, "{problem}"),
             Kind::Stall => f.write_str("the connection stood still for too long"),
             Kind::Closed => f.write_str("the connection was closed too early"),
@@ -211,9 +220,13 @@ impl fmt::Display for Error {
 impl Error {
     fn refused(&self, f: &mut fmt::Formatter<'_>, status: Option<StatusCode>) -> fmt::Result {
         self.the_proxy(f)?;
-        match status {
-            Some(status) => write!(f, " refused with {status}"),
-            None => f.write_str(" refused"),
+        match (self.refusal(), status) {
+            (Some(Refusal::Unreachable), Some(status)) => {
+                write!(f, " cannot reach the target: {status}")
+            }
+            (Some(Refusal::Unreachable), None) => f.write_str(" cannot reach the target"),
+            (_, Some(status)) => write!(f, " refused with {status}"),
+            (_, None) => f.write_str(" refused"),
         }
     }
 

@@ -7,14 +7,13 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct,
-    InvalidMessage, RootCertStore, SignatureScheme,
+    InvalidMessage, SignatureScheme,
 };
 use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
@@ -23,6 +22,7 @@ use url::Url;
 use crate::connector::Stream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
 use crate::standing::Standing;
+use crate::trust::{self, TrustedFiles, certificates, is_authority};
 
 /// How many bytes are read from a socket at once. The TLS library asks for four to sixteen kilobytes at a time, which would be
 /// a system call each. A little more than the largest low-water mark, so that one call empties the socket.
@@ -33,6 +33,8 @@ const RECORDS: usize = 288 * 1024;
 pub struct TlsOptions {
     /// PEM of the only authorities to trust, in place of the platform's.
     pub cacert: Option<Vec<u8>>,
+    /// The same, in files that are read when they are needed.
+    pub files: Option<TrustedFiles>,
     /// Trust any certificate whatever.
     pub insecure: bool,
     /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
@@ -153,21 +155,13 @@ impl Tls {
         if self.options.insecure {
             return Ok(Arc::new(TrustAnyone(Arc::clone(&self.provider))));
         }
-        let Some(pem) = &self.options.cacert else {
-            return Ok(Arc::new(rustls_platform_verifier::Verifier::new(
+        match (&self.options.cacert, &self.options.files) {
+            (Some(pem), _) => trust::named(pem, "--cacert", &self.provider),
+            (None, Some(files)) => trust::of_files(files, &self.provider),
+            (None, None) => Ok(Arc::new(rustls_platform_verifier::Verifier::new(
                 Arc::clone(&self.provider),
-            )?));
-        };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(pem, "--cacert")? {
-            roots.add(certificate)?;
+            )?)),
         }
-        let verifier = WebPkiServerVerifier::builder_with_provider(
-            Arc::new(roots),
-            Arc::clone(&self.provider),
-        )
-        .build();
-        Ok(verifier.map_err(|e| rustls::Error::General(e.to_string()))?)
     }
 }
 
@@ -186,17 +180,6 @@ fn provider() -> CryptoProvider {
         (tls12, !aes_128.contains(&suite.suite()))
     });
     provider
-}
-
-fn certificates(pem: &[u8], what: &str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(ConfigError::Pem {
-            what: what.to_owned(),
-            wanted: "certificate",
-        }),
-    }
 }
 
 /// What a failed handshake means. rustls' own errors come wrapped in the stream's.
@@ -263,9 +246,7 @@ fn problem(error: &CertificateError) -> TlsProblem {
         E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
         // An authority's own certificate used as a server's: what self-signed certificates usually are.
-        E::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            TlsProblem::UnknownIssuer
-        }
+        other if is_authority(other) => TlsProblem::UnknownIssuer,
         _ => TlsProblem::Other,
     }
 }

@@ -16,10 +16,6 @@ use crate::retry::{Decision, RetryOptions, RetryPolicy};
 /// One stray server behind a load balancer is met by the third try in all but one of a thousand draws of ten.
 const PATIENCE: u32 = 3;
 
-/// How many times a connection that never came about is tried again before anything was answered: a wrong port or a host that is
-/// down should be told while the user still looks, and a restart in that moment is rare.
-const OPENING: u32 = 3;
-
 /// How many times an answer that is no HTTP is asked for again before bytes come: a proxy or balancer in trouble may garble one,
 /// but what garbles three in a row is made so.
 const GARBLED: u32 = 2;
@@ -95,6 +91,8 @@ pub enum Action {
 pub struct Course {
     /// The budget for what may heal.
     retry: RetryPolicy,
+    /// Retries of openings that got no answer, before there was any.
+    opening: u32,
     /// Ignored ranges and refused answers since the last usable one.
     unusable: u32,
     /// How many times the resource changed under the job.
@@ -114,6 +112,7 @@ impl Course {
     #[must_use]
     pub fn new(options: RetryOptions) -> Self {
         Self {
+            opening: options.opening,
             retry: RetryPolicy::new(options),
             unusable: 0,
             changes: 0,
@@ -162,7 +161,7 @@ impl Course {
             }
             Trouble::Transport {
                 answered: false, ..
-            } if !self.begun && self.retries() >= OPENING => Action::GiveUp,
+            } if !self.begun && self.retries() >= self.opening => Action::GiveUp,
             Trouble::Transport { .. } => self.again(None, standing, Action::Retry),
             Trouble::Garbled => self.garbled(standing),
             Trouble::Busy { retry_after } if standing.flowing > 0 => {

@@ -230,3 +230,27 @@ proptest! {
         prop_assert!(ended);
     }
 }
+
+#[test]
+fn an_opening_is_given_up_early_unless_a_number_was_given() {
+    let refused = Trouble::Transport {
+        transient: true,
+        answered: false,
+    };
+    let tried = |options| {
+        let mut course = Course::new(options);
+        (0..100)
+            .take_while(|_| course.on_trouble(refused, ALONE) != Action::GiveUp)
+            .count()
+    };
+    let defaults = RetryOptions::default();
+    assert_eq!(tried(defaults.clone()), 3);
+    for n in [0, 1, 8] {
+        let given = RetryOptions {
+            retries: n,
+            opening: n,
+            ..defaults.clone()
+        };
+        assert_eq!(tried(given), n as usize);
+    }
+}

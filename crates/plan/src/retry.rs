@@ -15,6 +15,8 @@ const REFILL: u64 = 4 << 20;
 pub struct RetryOptions {
     /// Retries without progress between them.
     pub retries: u32,
+    /// The same where no connection has come about yet, or none that answered.
+    pub opening: u32,
     /// The first wait, before jitter.
     pub base: Duration,
     /// The longest wait of our own.
@@ -28,6 +30,9 @@ impl Default for RetryOptions {
         Self {
             // With the waits below that is some two minutes: a router's restart, a deployment.
             retries: 10,
+            // A wrong port or a host that is down should be told while the user still looks, and a restart in that moment is
+            // rare.
+            opening: 3,
             base: Duration::from_millis(200),
             cap: Duration::from_secs(30),
             // Longer than most limits' windows; a user at a terminal will not believe in more.

@@ -126,6 +126,12 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
+    /// The file system takes no name that long.
+    #[error("the name {} is too long for its file system", .path.display())]
+    NameTooLong {
+        /// The name.
+        path: PathBuf,
+    },
     /// Another process downloads to the same name.
     #[error("another haul is downloading to {}", .path.display())]
     Locked {
@@ -226,11 +232,13 @@ impl GetError {
             | Self::InTheWay { .. }
             | Self::CompanionName { .. }
             | Self::IsDirectory { .. }
+            | Self::NameTooLong { .. }
             | Self::Locked { .. }
             | Self::Twice { .. }
             | Self::Stream { .. }
             | Self::NoSpace { .. }
             | Self::Local { .. } => Class::LocalIo,
+            Self::Transport { source, .. } if source.is_shortage() => Class::LocalIo,
             Self::Interrupted { .. } => Class::Interrupted,
             _ => Class::Network,
         }

@@ -62,7 +62,7 @@ pub enum Event {
     Retry {
         /// Which job.
         job: u64,
-        /// How many retries the job has made.
+        /// How many retries the job has made; 0 for what costs none, since others still deliver.
         attempt: u32,
         /// How long nothing new is asked.
         wait: Duration,

@@ -56,6 +56,7 @@ impl GetError {
             Self::IsDirectory { path } => {
                 Some(format!("-d {} puts the file into it", path.display()))
             }
+            Self::NameTooLong { .. } => Some("choose a shorter one with -o".into()),
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
             Self::Twice { .. } => Some("download it by a command of its own, with -o FILE".into()),
             Self::Stream { source, .. } => Some(stream_hint(source).into()),

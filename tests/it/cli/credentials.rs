@@ -1,11 +1,8 @@
 //! Credentials go to the origin they are for, and are seen nowhere.
 
-use std::process::Stdio;
+use haul_lab::{Origin, Resource, When, breakage};
 
-use haul_lab::{Origin, Resource, When, breakage, within};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-use crate::cli::harness::{Haul, LIMIT, content, serve};
+use crate::cli::harness::{Haul, content, serve};
 
 /// `me:s3cret`, as Basic sends it.
 const BASIC: &str = "Basic bWU6czNjcmV0";
@@ -48,58 +45,43 @@ async fn every_way_to_log_in() {
     );
 }
 
-/// Whether the terminal that script(1) gave its child shows what is typed.
-#[cfg(target_os = "linux")]
-fn echoes(script: u32) -> bool {
-    let children =
-        std::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).unwrap();
-    let child = children.split_whitespace().next().unwrap();
-    let terminal = std::fs::File::open(format!("/proc/{child}/fd/0")).unwrap();
-    let settings = rustix::termios::tcgetattr(terminal).unwrap();
-    settings
-        .local_modes
-        .contains(rustix::termios::LocalModes::ECHO)
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_password_is_asked_for_and_not_shown() {
-    let origin = serve(Resource::new(content())).await;
+async fn a_user_in_the_url_has_the_password_that_is_known_for_that_user() {
     let haul = Haul::new();
-    let line = format!(
-        "{} get -q -u me {}",
-        env!("CARGO_BIN_EXE_haul"),
-        origin.url("/f.bin")
-    );
-    let mut child = haul
-        .on_terminal(&line)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut terminal, mut keyboard) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-    let script = child.id().unwrap();
-    let shown = within(LIMIT, async {
-        let mut shown = Vec::new();
-        while !shown.ends_with(b"Password for me: ") {
-            assert!(
-                terminal.read_buf(&mut shown).await.unwrap() > 0,
-                "no question"
-            );
-        }
-        while echoes(script) {
-            tokio::task::yield_now().await;
-        }
-        keyboard.write_all(b"s3cret\n").await.unwrap();
-        terminal.read_to_end(&mut shown).await.unwrap();
-        shown
-    });
-    let shown = String::from_utf8_lossy(&shown.await).into_owned();
-    assert!(
-        within(LIMIT, child.wait()).await.unwrap().success(),
-        "{shown}"
-    );
-    assert_eq!(origin.asked()[0].header("authorization"), Some(BASIC));
-    assert!(!shown.contains("s3cret"), "{shown}");
+    let others = "machine 127.0.0.1 login other password wrong\n";
+    let mine = "machine 127.0.0.1 login m%e password \"s3%20:@/cret\"\n";
+    let netrc = haul.write("netrc", format!("{others}{mine}"));
+    // `m%e:s3%20:@/cret` and, where no password is known, `m%e:`.
+    let (whole, empty) = ("Basic bSVlOnMzJTIwOkAvY3JldA==", "Basic bSVlOg==");
+    for (flags, expected) in [
+        (&["--netrc-file", &*netrc][..], whole),
+        (&["-u", "m%e:s3%20:@/cret"], whole),
+        (&["-u", "other:wrong"], empty),
+        (&[], empty),
+    ] {
+        let origin = serve(Resource::new(content())).await;
+        let url = origin.url("/f.bin").replace("http://", "http://m%25e@");
+        // Without a terminal to ask on.
+        let line = [
+            &[
+                "setsid",
+                "-w",
+                env!("CARGO_BIN_EXE_haul"),
+                "get",
+                &url,
+                "--overwrite",
+            ],
+            flags,
+        ];
+        let line = line.concat().join("' '");
+        haul.shell(&format!("'{line}'")).await.assert_code(0);
+        assert_eq!(
+            origin.asked()[0].header("authorization"),
+            Some(expected),
+            "{flags:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

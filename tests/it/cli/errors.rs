@@ -45,7 +45,6 @@ async fn exit_2_for_what_cannot_be_meant() {
             "http://h.test/f?",
             "http://h.test/f",
         ],
-        &["get", "http://h.test/f", "--cert", "cert.pem"],
         &["get", "http://h.test/f", "--key", "key.pem"],
     ] {
         let ran = haul.run(args).await;
@@ -259,6 +258,26 @@ async fn retries_are_as_many_as_told_and_told() {
         .assert_says("retry 1 in ")
         .assert_says("retry 2 in ");
     assert_eq!(origin.asked().len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_traced_into_a_pipe_has_no_colours() {
+    let origin = serve(Resource::new(content()).rule(When::first(1), breakage::status(503))).await;
+    let haul = Haul::new().with("RUST_LOG", "debug");
+    let ran = haul.get(&origin.url("/f.bin"), &[]).await;
+    ran.assert_code(0).assert_says("DEBUG");
+    assert!(!ran.stderr.contains('\x1b'), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_number_of_retries_holds_for_refused_connections_too() {
+    // Nobody listens on port 1.
+    let haul = Haul::new();
+    let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
+    let retried = |text: &str| text.matches("; retry ").count();
+    assert_eq!(retried(&ran.assert_code(5).stderr), 3, "{ran:#?}");
+    let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "4"]).await;
+    assert_eq!(retried(&ran.assert_code(5).stderr), 4, "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

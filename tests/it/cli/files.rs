@@ -251,3 +251,25 @@ async fn codings_that_nobody_asked_for_are_undone_when_told() {
         .assert_code(0);
     assert_eq!(std::fs::read(haul.path("plain")).unwrap(), b"coded\n");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_not() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    for (long, more) in [(256, None), (300, Some("--overwrite"))] {
+        let name = "n".repeat(long);
+        let url = origin.url("/f.bin");
+        let flags: Vec<&str> = ["-o", &name].into_iter().chain(more).collect();
+        let ran = haul.get(&url, &flags).await;
+        ran.assert_code(4)
+            .assert_says("nnn is too long for its file system")
+            .assert_says("hint: choose a shorter one");
+        assert!(origin.asked().is_empty() && haul.listing().is_empty());
+    }
+    // Its companions have names of another kind.
+    let name = "n".repeat(255);
+    let url = origin.url("/f.bin");
+    haul.get(&url, &["-o", &name]).await.assert_code(0);
+    assert_eq!(haul.listing(), [name]);
+}

@@ -222,6 +222,7 @@ async fn of_a_command_line_in_the_form_it_asks_for() {
             (&"failed".into(), &class.into(), &Value::Null)
         );
         assert_eq!(told["message"], message);
+        assert_eq!(told["at_ms"], 0);
     }
 }
 
@@ -259,6 +260,17 @@ async fn of_a_warning_and_of_digests_among_objects() {
     );
     let digest = last["checksums"]["crc32c"].as_str().unwrap();
     assert_eq!(digest.len(), 8, "{last}");
+    let missing = origin.url("/missing");
+    let ran = haul.get(&missing, &["--progress", "json"]).await;
+    let failed = ran.assert_code(5).stderr.lines().last().unwrap();
+    let failed: Value = serde_json::from_str(failed).unwrap();
+    assert_eq!(failed["event"], "failed");
+    for object in told.iter().chain([&failed]) {
+        assert!(
+            object["at_ms"].is_u64() && object["schema"] == 1,
+            "{object}"
+        );
+    }
 }
 
 #[cfg(unix)]

@@ -12,8 +12,13 @@ mod files;
 pub(crate) mod harness;
 mod help;
 mod kill;
+#[cfg(target_os = "linux")]
+mod limits;
 mod messages;
 mod network;
 mod output;
+mod refusals;
 mod results;
 mod signals;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -149,8 +149,30 @@ async fn whom_tls_trusts_and_what_it_shows() {
     .assert_code(0);
     haul.assert_file("h", &content());
     let both = haul.write("both.pem", format!("{}{}", client.key, client.certificate));
-    let flags = ["--cacert", &ca, "-o", "i", "--cert", &both, "--key", &both];
-    haul.get(&closed.url("/f.bin"), &flags).await.assert_code(0);
+    for more in [&["--key", &*both][..], &[]] {
+        let flags = ["--cacert", &ca, "-o", "i", "--overwrite", "--cert", &both];
+        let flags = [&flags, more].concat();
+        haul.get(&closed.url("/f.bin"), &flags).await.assert_code(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_the_environment_names_must_be_there() {
+    let directory = tempfile::tempdir().unwrap();
+    for directory in ["", directory.path().to_str().unwrap()] {
+        let haul = Haul::new()
+            .with("SSL_CERT_FILE", "/nope")
+            .with("SSL_CERT_DIR", directory);
+        let url = "https://127.0.0.1:1/f";
+        haul.get(url, &[])
+            .await
+            .assert_code(2)
+            .assert_says("SSL_CERT_FILE: cannot read /nope: No such file");
+        // Nobody asks for it then.
+        haul.get(url, &["-k", "--retries", "0"])
+            .await
+            .assert_code(5);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -140,8 +140,10 @@ async fn results_that_nobody_reads_end_it_quietly_too() {
         &["completions", "bash"],
     ] {
         let haul = Haul::new();
-        let mut child = haul.command(args).spawn().unwrap();
-        drop(child.stdout.take());
+        // Gone before it begins: short results would else be there first.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = haul.command(args).stdout(writer).spawn().unwrap();
         let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
         ran.assert_code(141);
         assert_eq!(ran.stderr, "", "{args:?}");

@@ -17,7 +17,7 @@ pub(crate) struct RequestArgs {
     pub(crate) headers: Vec<Field>,
     /// Log in by Basic or Digest; a missing password is asked for.
     ///
-    /// For the origin of the URL only. The question goes to the terminal and shows nothing of what is typed. A login in
+    /// For the origin of the URL only, to which Basic goes with the first request and Digest if it asks for that. The question goes to the terminal and shows nothing of what is typed. A login in
     /// the URL itself is used before this one.
     #[arg(short, long, value_name = "USER[:PASSWORD]", conflicts_with = "bearer")]
     pub(crate) user: Option<User>,
@@ -61,7 +61,7 @@ pub(crate) struct ConnectionArgs {
     /// Show this certificate (PEM, with its chain).
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM, without a passphrase).
+    /// The private key of --cert (PEM, without a passphrase), unless that file holds it.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
@@ -89,10 +89,11 @@ pub(crate) struct ConnectionArgs {
         default_value = "30s"
     )]
     pub(crate) stall_timeout: Duration,
-    /// Try again at most N times without progress in between.
+    /// Try again at most N times without progress in between [default: 10].
     ///
     /// Connection errors, timeouts, short bodies, 408, 429 and 5xx are tried again, after a wait that grows from 0.2 to 30
-    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count, allow_negative_numbers = true)]
-    pub(crate) retries: u32,
+    /// seconds, or the one that the origin asks for. Four mebibytes of progress give all N back. Without this flag a host that
+    /// never answered is given up after 3.
+    #[arg(long, value_name = "N", value_parser = count, allow_negative_numbers = true)]
+    pub(crate) retries: Option<u32>,
 }

@@ -126,10 +126,10 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
         jobs: 1,
     });
     let mut result = Err(Exit::Interrupted);
-    let begun = transfer(work, &mut *screen, |screen, job, ended| {
+    let begun = transfer(work, &mut *screen, |(screen, now), job, ended| {
         result = ended.as_ref().cloned().map_err(|error| {
             if !matches!(error, GetError::Interrupted { .. }) {
-                screen.failed(job.id, error);
+                screen.failed(now, job.id, error);
             }
             Exit::of(error)
         });
@@ -157,9 +157,10 @@ fn verdict(content: &Content, outcomes: &[Outcome]) -> Result<Exit, Exit> {
     let [one, many] = outcomes else {
         return Err(Exit::Network);
     };
+    let plural = if many.connections == 1 { "" } else { "s" };
     let times = one.elapsed.as_secs_f64() / many.elapsed.as_secs_f64().max(1e-6);
     say(&format!(
-        "speed-up         {times:.1}x, settled on {} connections",
+        "speed-up         {times:.1}x, settled on {} connection{plural}",
         many.connections
     ))?;
     let served = content.sha256();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &GetArgs) -> ExitCode {
 fn begin(args: &GetArgs) -> Result<Exit, Exit> {
     let form = Form::of(args);
     let settings = GetSettings::resolve(args)
-        .map_err(|error| form.fail(Exit::Usage, &message::chain(&error), error.advice()))?;
+        .map_err(|error| form.fail(error.exit(), &message::chain(&error), error.advice()))?;
     if results_go_to_stdout(args) {
         output::stdout_is_open().map_err(|error| {
             let (text, hint) = output::explain(&error);
@@ -91,7 +92,7 @@ async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
         jobs: count,
     });
     if args.connection.insecure && !quiet {
-        screen.warn("--insecure: nobody checks who answers");
+        screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
     }
     let mut teller = Teller::new(&args.messages);
     let begun = Instant::now();

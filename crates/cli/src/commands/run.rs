@@ -16,6 +16,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::limits;
 use crate::progress::Renderer;
 use crate::signals::{Asked, Signals, abort};
 
@@ -34,6 +35,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// # Errors
 /// What the system says.
 pub(super) fn runtime() -> io::Result<Runtime> {
+    limits::room_to_begin()?;
     let cores = std::thread::available_parallelism().map_or(2, NonZero::get);
     Builder::new_multi_thread()
         .worker_threads(cores.clamp(2, 4))
@@ -78,7 +80,7 @@ enum Happening {
     Tick,
 }
 
-/// Does jobs, several at once; `ended` is told each end as it comes, and writes through the renderer.
+/// Does jobs, several at once; `ended` is told each end as it comes, and when that was, and writes through the renderer.
 ///
 /// After the first signal running jobs are asked to stop and no other is begun; at the second the process ends.
 ///
@@ -87,7 +89,7 @@ enum Happening {
 pub(super) async fn transfer(
     work: Work,
     screen: &mut dyn Renderer,
-    ended: impl FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>) + Send,
+    ended: impl FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>) + Send,
 ) -> Result<(), CannotBegin> {
     let mut signals = Signals::listen().map_err(CannotBegin::Signals)?;
     let (sender, mut events) = mpsc::channel(EVENTS);
@@ -144,7 +146,7 @@ struct Floor<'a, F> {
     ended: F,
 }
 
-impl<F: FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>)> Floor<'_, F> {
+impl<F: FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>)> Floor<'_, F> {
     /// Something happened; breaks when nothing more will.
     fn on(&mut self, happening: Happening) -> std::ops::ControlFlow<()> {
         match happening {
@@ -153,7 +155,7 @@ impl<F: FnMut(&mut dyn Renderer, &Job, &Result<Outcome, GetError>)> Floor<'_, F>
             Happening::Tick => self.screen.tick(self.begun.elapsed()),
             Happening::Ended(Ok(end)) => {
                 let (job, result) = &*end;
-                (self.ended)(self.screen, job, result);
+                (self.ended)((self.screen, self.begun.elapsed()), job, result);
                 self.fill();
             }
             // Jobs are never aborted here, so it panicked: the bug is passed on.

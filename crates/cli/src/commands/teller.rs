@@ -1,6 +1,7 @@
 //! Tells how jobs ended: data on standard output, the rest through the renderer.
 
 use std::io;
+use std::time::Duration;
 
 use haul_transfer::{GetError, Job, Outcome, Output};
 
@@ -38,7 +39,7 @@ impl<'a> Teller<'a> {
     /// A job ended.
     pub(super) fn ended(
         &mut self,
-        screen: &mut dyn Renderer,
+        (screen, now): (&mut dyn Renderer, Duration),
         job: &Job,
         result: &Result<Outcome, GetError>,
     ) {
@@ -47,16 +48,16 @@ impl<'a> Teller<'a> {
             self.undelivered(screen, &error);
         }
         match result {
-            Ok(outcome) => self.done(screen, job, outcome),
+            Ok(outcome) => self.done((screen, now), job, outcome),
             Err(error @ GetError::Interrupted { resumable }) => {
                 self.resumable |= resumable;
-                screen.stopped(job.id, error);
+                screen.stopped(now, job.id, error);
             }
             // `haul get -o - URL | head` ends quietly, as every tool in a pipe does.
             Err(error) if job.output == Output::Stdout && is_broken_pipe(error) => {
                 exit = Exit::ReaderGone
             }
-            Err(error) => screen.failed(job.id, error),
+            Err(error) => screen.failed(now, job.id, error),
         }
         self.tally.add(exit);
     }
@@ -70,14 +71,14 @@ impl<'a> Teller<'a> {
         self.tally.exit(jobs)
     }
 
-    fn done(&mut self, screen: &mut dyn Renderer, job: &Job, outcome: &Outcome) {
+    fn done(&mut self, (screen, now): (&mut dyn Renderer, Duration), job: &Job, outcome: &Outcome) {
         self.done += 1;
         self.bytes += report::came(outcome);
         let digests = report::checksums(outcome, &job.checksums);
         // Standard output holds the file itself.
         if job.output == Output::Stdout
             && !digests.is_empty()
-            && let Err(error) = screen.digests(job.id, outcome, &digests)
+            && let Err(error) = screen.digests(now, (job.id, outcome), &digests)
         {
             self.tally.undelivered(output::exit(&error));
         }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::{GetArgs, ProgressKind};
 use crate::exit::Exit;
 use crate::output;
-use crate::progress::SCHEMA;
+use crate::progress;
 
 /// Which objects were asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,10 +53,8 @@ impl Form {
             let _ = output::lines([json!({"url": null, "error": error})]);
         }
         if self.progress {
-            let _ = output::stderr_line(&json!({
-                "schema": SCHEMA, "event": "failed", "job": null,
-                "class": class, "message": message, "hint": hint,
-            }));
+            let told = progress::failed_early(exit, &message, hint.as_deref());
+            let _ = output::stderr_line(&told);
         } else {
             super::error(&message, hint.as_deref());
         }

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use haul_net::{Family, Kind, ProxySource, TlsProblem, Via};
+use haul_net::{Family, Kind, ProxySource, Refusal, TlsProblem, Via};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
@@ -66,6 +66,9 @@ pub(crate) fn note(text: &str) {
 /// What a user may do: the engine's word, or ours where it takes a flag of ours.
 pub(crate) fn hint(error: &GetError) -> Option<String> {
     let hint = match error {
+        _ if is_shortage(error) => Some(
+            "too many files are open: ulimit -n N allows more, -x N and fewer URLs at once need fewer",
+        ),
         GetError::Transport { source, .. } => transport_hint(source),
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin is in trouble: try again later, or --retries N for longer")
@@ -73,6 +76,17 @@ pub(crate) fn hint(error: &GetError) -> Option<String> {
         _ => None,
     };
     hint.map(str::to_owned).or_else(|| error.hint())
+}
+
+/// Whether there were no descriptors left, for a connection or a file.
+fn is_shortage(error: &GetError) -> bool {
+    match error {
+        GetError::Transport { source, .. } => source.is_shortage(),
+        GetError::Local { source, .. } | GetError::Stream { source, .. } => {
+            haul_net::is_shortage(source)
+        }
+        _ => false,
+    }
 }
 
 fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
@@ -92,10 +106,19 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
         Kind::ProxyAuth(_) => PROXY_LOGIN,
-        Kind::ProxyRefused(_) => "the proxy does not allow this target; --proxy '' goes around it",
+        Kind::ProxyRefused(_) => match error.refusal() {
+            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
+            Some(Refusal::NotAllowed) => {
+                "the proxy does not allow this target; --proxy '' goes around it"
+            }
+            _ => {
+                "the proxy does not say why: is the target up, and allowed? --proxy '' goes around it"
+            }
+        },
+        Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::Tls(TlsProblem::NotTls) => "try http:// in place of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer) => {
-            "--cacert FILE trusts an authority of your own, --insecure anyone"
+            "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
         }
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
             "--insecure goes on all the same, at your risk"
@@ -112,7 +135,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 }
 
 /// How a proxy gets its login, short of showing it to everyone who lists processes.
-const PROXY_LOGIN: &str = "give its login as http://user:password@host:port in --proxy or, seen by fewer, in http_proxy or https_proxy";
+const PROXY_LOGIN: &str = "give its login before its host, as user:password@host:port, in --proxy or, seen by fewer, in http_proxy, https_proxy or all_proxy";
 
 /// What goes wrong at a proxy is mended at the proxy.
 fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {

@@ -149,8 +149,22 @@ fn both(flag: &str) -> String {
 fn suggestion(error: &Error) -> String {
     match strings(error, ContextKind::SuggestedArg).first() {
         Some(similar) => format!("did you mean {} ?", name(similar)),
-        None => "see haul get --help".to_owned(),
+        None => format!("see haul {} --help", command(error)),
     }
+}
+
+/// Which command was meant, as the usage that belongs to the error names it: downloads, if it names none.
+fn command(error: &Error) -> String {
+    let usage = match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
+    };
+    let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
+    let named = words.nth(1).filter(|name| {
+        let known = Args::command();
+        known.get_subcommands().any(|sub| sub.get_name() == *name)
+    });
+    named.unwrap_or("get").to_owned()
 }
 
 /// `--output <FILE>` without its value.
@@ -196,6 +210,7 @@ mod tests {
             "get|http://h/f|--limit-rate|-1",
             "get|http://h/f|--bogus=s",
             "completions|bash|zsh",
+            "demo|extra",
             "get|http://h/f|--progress|loud",
             "get|http://h/f|--checksum|sha3",
             "get|http://h/f|--checksum|md5:abc",

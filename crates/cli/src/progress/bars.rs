@@ -77,7 +77,12 @@ impl Renderer for Bars {
         self.drawn.suspend(|| message::note(line));
     }
 
-    fn digests(&mut self, _job: u64, _outcome: &Outcome, lines: &[String]) -> io::Result<()> {
+    fn digests(
+        &mut self,
+        _now: Duration,
+        _of: (u64, &Outcome),
+        lines: &[String],
+    ) -> io::Result<()> {
         self.refresh();
         self.drawn
             .suspend(|| lines.iter().try_for_each(|line| output::stderr_line(line)))

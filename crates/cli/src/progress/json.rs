@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::{message, output, report};
 
 /// The version of the objects' form.
-pub(crate) const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 1;
 
 /// One object a line.
 #[derive(Debug, Default)]
@@ -39,30 +39,35 @@ impl Renderer for Json {
     /// Lines for people are not for this reader.
     fn say(&mut self, _line: &str) {}
 
-    fn warn(&mut self, text: &str) {
-        self.write(&json!({"schema": SCHEMA, "event": "warning", "job": null, "text": text}));
+    fn warn(&mut self, now: Duration, text: &str) {
+        self.write(&complete(
+            json!({"event": "warning", "text": text}),
+            None,
+            now,
+        ));
     }
 
-    fn failed(&mut self, job: u64, error: &GetError) {
-        self.write(&json!({
-            "schema": SCHEMA,
-            "event": "failed",
-            "job": job,
-            "class": Exit::of(error).name(),
-            "message": message::chain(error),
-            "hint": message::hint(error),
-        }));
-    }
-
-    fn stopped(&mut self, job: u64, error: &GetError) {
-        self.failed(job, error);
-    }
-
-    fn digests(&mut self, job: u64, outcome: &Outcome, _lines: &[String]) -> io::Result<()> {
-        let digests = report::digests(outcome);
-        self.write(
-            &json!({"schema": SCHEMA, "event": "checksums", "job": job, "checksums": digests}),
+    fn failed(&mut self, now: Duration, job: u64, error: &GetError) {
+        let told = failure(
+            Exit::of(error),
+            &message::chain(error),
+            message::hint(error).as_deref(),
         );
+        self.write(&complete(told, Some(job), now));
+    }
+
+    fn stopped(&mut self, now: Duration, job: u64, error: &GetError) {
+        self.failed(now, job, error);
+    }
+
+    fn digests(
+        &mut self,
+        now: Duration,
+        (job, outcome): (u64, &Outcome),
+        _lines: &[String],
+    ) -> io::Result<()> {
+        let told = json!({"event": "checksums", "checksums": report::digests(outcome)});
+        self.write(&complete(told, Some(job), now));
         Ok(())
     }
 
@@ -73,7 +78,7 @@ impl Renderer for Json {
 
 /// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
 pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
-    let mut object = match event {
+    let told = match event {
         Event::Started { url, .. } => json!({"event": "started", "url": shown(url)}),
         Event::Named {
             path,
@@ -111,10 +116,24 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
         }
         _ => return None,
     };
+    Some(complete(told, Some(event.job()), now))
+}
+
+/// The object of a failure that comes before any job, and so at the very start.
+pub(crate) fn failed_early(exit: Exit, message: &str, hint: Option<&str>) -> Value {
+    complete(failure(exit, message, hint), None, Duration::ZERO)
+}
+
+fn failure(exit: Exit, message: &str, hint: Option<&str>) -> Value {
+    json!({"event": "failed", "class": exit.name(), "message": message, "hint": hint})
+}
+
+/// What every object has: its form's version, which job it is of, and when it was, from the start.
+fn complete(mut object: Value, job: Option<u64>, now: Duration) -> Value {
     object["schema"] = SCHEMA.into();
-    object["job"] = event.job().into();
+    object["job"] = job.into();
     object["at_ms"] = millis(now).into();
-    Some(object)
+    object
 }
 
 fn millis(time: Duration) -> u64 {

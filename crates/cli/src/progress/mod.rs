@@ -24,7 +24,7 @@ use crate::args::ProgressKind;
 use crate::{message, output};
 use bars::Bars;
 use json::Json;
-pub(crate) use json::SCHEMA;
+pub(crate) use json::failed_early;
 use notes::Notes;
 use plain::Plain;
 use silent::Silent;
@@ -47,7 +47,7 @@ pub(crate) trait Renderer: Send {
     fn say(&mut self, line: &str);
 
     /// A job ended without its file. The event of it has no causes and no hint, so it is told here.
-    fn failed(&mut self, _job: u64, error: &GetError) {
+    fn failed(&mut self, _now: Duration, _job: u64, error: &GetError) {
         self.say(&message::error_text(
             &message::chain(error),
             message::hint(error).as_deref(),
@@ -55,18 +55,23 @@ pub(crate) trait Renderer: Send {
     }
 
     /// A warning that is of no job.
-    fn warn(&mut self, text: &str) {
+    fn warn(&mut self, _now: Duration, text: &str) {
         self.say(&message::warning_text(text));
     }
 
     /// A signal ended a job. People are told once for all of them.
-    fn stopped(&mut self, _job: u64, _error: &GetError) {}
+    fn stopped(&mut self, _now: Duration, _job: u64, _error: &GetError) {}
 
     /// Digests that were asked for and have no place on standard output, where the file itself is.
     ///
     /// # Errors
     /// What the system says, unless [`Renderer::lost`] will.
-    fn digests(&mut self, _job: u64, _outcome: &Outcome, lines: &[String]) -> io::Result<()> {
+    fn digests(
+        &mut self,
+        _now: Duration,
+        _of: (u64, &Outcome),
+        lines: &[String],
+    ) -> io::Result<()> {
         lines.iter().try_for_each(|line| output::stderr_line(line))
     }
 

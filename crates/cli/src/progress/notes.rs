@@ -42,8 +42,14 @@ impl Notes {
             Event::Retry {
                 attempt, wait, why, ..
             } if !wait.is_zero() || self.verbose => {
-                let (why, wait) = (harmless(why), wait.as_secs_f64());
-                Some(format!("haul: {of}{why}; retry {attempt} in {wait:.1} s"))
+                let (why, seconds) = (harmless(why), wait.as_secs_f64());
+                let then = match attempt {
+                    _ if wait.is_zero() => "tried again at once".to_owned(),
+                    // Others still deliver, so that this is no retry: they go on.
+                    0 => format!("no new connection for {seconds:.1} s"),
+                    _ => format!("retry {attempt} in {seconds:.1} s"),
+                };
+                Some(format!("haul: {of}{why}; {then}"))
             }
             Event::Segment {
                 range,

@@ -270,6 +270,18 @@ fn quiet_has_no_notes() {
         why: "x".into(),
     };
     assert_eq!(usual.line(&at_once), None);
+    let mut all = Notes::new(false, true, 1);
+    assert_eq!(all.line(&at_once).unwrap(), "haul: x; tried again at once");
+    let fewer = Event::Retry {
+        job: 0,
+        attempt: 0,
+        wait: ms(400),
+        why: "x".into(),
+    };
+    assert_eq!(
+        usual.line(&fewer).unwrap(),
+        "haul: x; no new connection for 0.4 s"
+    );
     assert_eq!(
         usual.line(&Event::Segment {
             job: 0,

@@ -1,11 +1,15 @@
 //! Who the user is: passwords asked for, tokens and logins read from the files that flags name.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use haul_net::{Credentials, Login, Netrc, Secret};
+use haul_net::{Credentials, Login, Netrc, Secret, Target};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::Url;
 
 use super::SettingError;
 use crate::args::{Bearer, RequestArgs, User, token};
+use crate::question::{self, NoAnswer};
 
 /// Who the user is, by flags and the files they name.
 pub(super) fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
@@ -43,14 +47,55 @@ fn login(user: &User) -> Result<Login, SettingError> {
     })
 }
 
+/// Gives each URL that names a user and no password the one that is meant: that of `-u` or the netrc for this user, or one that
+/// is asked for, once for each user of an origin. Where nobody can be asked it stays empty.
+pub(super) fn complete<'a>(
+    urls: impl Iterator<Item = &'a mut Url>,
+    known: &Credentials,
+) -> Result<(), SettingError> {
+    let mut asked: HashMap<String, Secret> = HashMap::new();
+    // A token goes before every login.
+    for url in urls.filter(|_| known.bearer.is_none()) {
+        if url.username().is_empty() || url.password().is_some() {
+            continue;
+        }
+        let user = percent_decode_str(url.username()).decode_utf8_lossy();
+        let given = known.login.as_ref().filter(|login| login.user == user);
+        let in_netrc = || known.netrc.as_ref()?.password(url.host_str()?, &user);
+        let host = Target::of(url).map_or_else(String::new, |target| target.to_string());
+        let whose = format!("{user} at {host}");
+        let password = match given.map(|login| login.password.clone()).or_else(in_netrc) {
+            Some(password) => password,
+            None if asked.contains_key(&whose) => asked[&whose].clone(),
+            None if question::can_ask() => {
+                let password = ask_password(&whose)?;
+                asked.insert(whose, password.clone());
+                password
+            }
+            None => continue,
+        };
+        let written = utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string();
+        // A URL with a user can have a password.
+        let _ = url.set_password(Some(&written));
+    }
+    Ok(())
+}
+
 /// Asks on the terminal, without showing what is typed.
 fn ask_password(user: &str) -> Result<Secret, SettingError> {
-    rpassword::prompt_password(format!("Password for {user}: "))
+    question::ask(&format!("Password for {user}: "))
         .map(Secret::new)
-        .map_err(|error| {
-            SettingError::new("there is no terminal to ask for the password on")
-                .because(error)
-                .hint("-u USER:PASSWORD, or --netrc")
+        .map_err(|no| match no {
+            NoAnswer::Interrupted => SettingError::interrupted(),
+            NoAnswer::End => SettingError::new(format!("no password was given for {user}")),
+            NoAnswer::NoTerminal(error) => {
+                SettingError::new("there is no terminal to ask for the password on")
+                    .because(error)
+                    .hint("-u USER:PASSWORD, or --netrc")
+            }
+            NoAnswer::Unreadable(error) => {
+                SettingError::new("the password cannot be read from the terminal").because(error)
+            }
         })
 }
 

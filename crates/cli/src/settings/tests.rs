@@ -22,10 +22,12 @@ fn settings(flags: &[&str]) -> GetSettings {
 #[test]
 fn without_flags_the_engines_defaults_hold() {
     let GetSettings {
-        client,
+        mut client,
         options,
         jobs,
     } = settings(&["--proxy", ""]);
+    // Those of whoever runs the test.
+    client.tls.files = None;
     assert_eq!(
         format!("{options:?}"),
         format!("{:?}", GetOptions::default())
@@ -81,8 +83,11 @@ fn a_url_is_named_once() {
 
 #[test]
 fn a_certificate_and_its_key_come_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n").unwrap();
     for (given, missing) in [("--cert", "--key"), ("--key", "--cert")] {
-        let error = resolve(&[given, "file"]).unwrap_err();
+        let error = resolve(&[given, file.to_str().unwrap()]).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("{given} is given without {missing}")
@@ -109,6 +114,7 @@ fn options_of_the_engine() {
         (options.min_segment, options.segment, options.retry.retries),
         (Some(2 << 20), Some(25 << 20), 4)
     );
+    assert_eq!(options.retry.opening, 4, "a number given holds for all");
     assert_eq!(
         settings(&["--overwrite"]).options.existing,
         Existing::Overwrite

@@ -83,6 +83,18 @@ impl Netrc {
         None
     }
 
+    /// The password of a user of a host, whom another entry may come before.
+    #[must_use]
+    pub fn password(&self, host: &str, user: &str) -> Option<Secret> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let fits = |entry: &&Entry| {
+            let here = entry.host.as_deref();
+            here.is_none_or(|known| known.eq_ignore_ascii_case(host))
+                && entry.user.as_deref() == Some(user)
+        };
+        Some(self.entries.iter().find(fits)?.password.clone())
+    }
+
     fn last(&mut self, line: usize) -> Result<&mut Entry, NetrcError> {
         self.entries.last_mut().ok_or(NetrcError { line })
     }
@@ -241,6 +253,16 @@ mod tests {
         assert_eq!(found(&netrc, "c"), pair("any", ""));
         assert_eq!(netrc.named("c"), None);
         assert_eq!(netrc.named("b"), netrc.login("b"));
+    }
+
+    #[test]
+    fn a_users_password_is_found_behind_another_users() {
+        let text = "machine a.test login me password one\nmachine a.test login you password two\ndefault login any password none";
+        let netrc = Netrc::parse(text).unwrap();
+        let find = |host, user| Some(netrc.password(host, user)?.expose().to_owned());
+        assert_eq!(find("A.test", "you").as_deref(), Some("two"));
+        assert_eq!(find("b.test", "any").as_deref(), Some("none"));
+        assert_eq!(find("b.test", "me"), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use url::Url;
 use super::{Stream, Target};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
+use crate::refusal::of_reply;
 
 const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
@@ -26,8 +27,11 @@ pub(super) async fn tunnel(
         Ok(()) => Ok(stream),
         Err(Refusal::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
         Err(Refusal::Code(code)) => {
-            let why = io::Error::other(reply(code));
-            Err(Error::new(Kind::ProxyRefused(None), url).because(why))
+            Err(Error::new(Kind::ProxyRefused(None), url).because(of_reply(code)))
+        }
+        // Its text would say no more.
+        Err(Refusal::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(Error::new(Kind::NotSocks, url))
         }
         Err(Refusal::Io(error)) => Err(Error::new(Kind::Closed, url).because(error)),
     }
@@ -125,19 +129,4 @@ fn push_short(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
     message.push(length);
     message.extend(text);
     Ok(())
-}
-
-/// RFC 1928 section 6.
-fn reply(code: u8) -> &'static str {
-    match code {
-        1 => "general failure",
-        2 => "not allowed by its rules",
-        3 => "network unreachable",
-        4 => "host unreachable",
-        5 => "connection refused",
-        6 => "time to live expired",
-        7 => "command not supported",
-        8 => "address type not supported",
-        _ => "unknown reply",
-    }
 }

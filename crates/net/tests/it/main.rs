@@ -9,6 +9,7 @@ mod connections;
 mod credentials;
 mod low_water;
 mod proxies;
+mod trust;
 
 use std::time::Duration;
 

@@ -59,29 +59,32 @@ impl Target {
         }
     }
 
-    /// Gives the partial file its final name and makes the name itself survive a power cut.
+    /// Gives the partial file, open as `file`, its final name and makes the name itself survive a power cut.
     ///
     /// With `replace` false a file that appeared meanwhile is kept, atomically where the system can.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else what the system says.
-    pub fn publish(&self, replace: bool) -> io::Result<()> {
+    pub fn publish(&self, replace: bool, file: &File) -> io::Result<()> {
         let part = self.part();
         if replace {
             std::fs::rename(&part, &self.path)?;
         } else {
             rename_new(&part, &self.path)?;
         }
-        self.sync_directory()
+        self.sync_directory(file)
     }
 
-    /// Makes renames and removals in the directory durable. File systems that cannot sync a directory order these
-    /// themselves, so their refusal is no error.
-    pub(crate) fn sync_directory(&self) -> io::Result<()> {
+    /// Makes renames and removals in the directory durable, one of `file` among them. File systems that cannot sync a
+    /// directory order these themselves, so their refusal is no error.
+    fn sync_directory(&self, file: &File) -> io::Result<()> {
         if cfg!(unix) {
-            match File::open(self.directory())?.sync_all() {
-                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
-                other => other?,
+            match File::open(self.directory()) {
+                Ok(directory) => match directory.sync_all() {
+                    Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                    other => other?,
+                },
+                Err(_) => sync_all_of(file)?,
             }
         }
         Ok(())
@@ -100,6 +103,14 @@ impl Target {
         name.push(ending);
         self.path.with_file_name(name)
     }
+}
+
+/// For a directory that may be written to but not read, or when there is no descriptor left for it: its whole file system by the
+/// one that is open. The bytes are all there, and must not be lost for want of a descriptor.
+fn sync_all_of(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(file)?;
+    file.sync_all()
 }
 
 /// Renames unless the new name is taken, in one step of the kernel's.
@@ -163,10 +174,11 @@ mod tests {
         let target = Target::new(dir.path().join("f"));
         std::fs::write(target.part(), "new").unwrap();
         std::fs::write(target.path(), "theirs").unwrap();
-        let kind = target.publish(false).unwrap_err().kind();
+        let file = File::open(target.part()).unwrap();
+        let kind = target.publish(false, &file).unwrap_err().kind();
         assert_eq!(kind, io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(target.path()).unwrap(), b"theirs");
-        target.publish(true).unwrap();
+        target.publish(true, &file).unwrap();
         assert_eq!(std::fs::read(target.path()).unwrap(), b"new");
         assert!(!target.part().exists());
     }

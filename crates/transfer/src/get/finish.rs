@@ -90,7 +90,7 @@ pub(super) fn publish(
     blocking(|| {
         stamp(partial.file.file(), version);
         partial.file.sync().map_err(local("sync"))?;
-        let renamed = partial.target.publish(replace);
+        let renamed = partial.target.publish(replace, partial.file.file());
         renamed.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
             _ => local("rename to")(e),

@@ -1,5 +1,6 @@
 //! Where a job's bytes go, resolved step by step: some names are known only when the first answer came.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use http::HeaderMap;
@@ -84,11 +85,15 @@ fn is_companion(path: &Path) -> bool {
 /// What there is under the final name, when `existing` lets the job go on.
 ///
 /// # Errors
-/// [`GetError::Exists`] when it must be kept; [`GetError::IsDirectory`].
+/// [`GetError::Exists`] when it must be kept; [`GetError::IsDirectory`]; [`GetError::NameTooLong`].
 pub(super) fn look(target: &Target, existing: Existing) -> Result<Option<Remembered>, GetError> {
     let path = target.path();
     let found = blocking(|| path.symlink_metadata());
     match (found, existing) {
+        // Found out now, and not by the rename at the end: the names beside it are made to fit, this one cannot be.
+        (Err(e), _) if e.kind() == io::ErrorKind::InvalidFilename => Err(GetError::NameTooLong {
+            path: path.to_owned(),
+        }),
         (Err(_), _) => Ok(None),
         (Ok(_), _) if path.is_dir() => Err(GetError::IsDirectory {
             path: path.to_owned(),

@@ -330,7 +330,7 @@ impl Coordinator<'_> {
         self.floor.hold = Some(self.floor.hold.map_or(until, |known| known.max(until)));
         let event = Event::Retry {
             job: self.job,
-            attempt: self.course.retries(),
+            attempt: 0,
             wait,
             why: failure.to_string(),
         };

@@ -276,7 +276,11 @@ impl Run<'_> {
         encoding: Option<&ContentCoding>,
     ) {
         if let Some(coding) = encoding.filter(|_| !self.engine.options.decode) {
-            self.warn(format!("the origin sent {coding} although it was not asked to: stored as sent, --decode undoes it"))
+            let undone = match coding {
+                ContentCoding::Other(_) => "",
+                _ => ", --decode undoes it",
+            };
+            self.warn(format!("the origin sent it as {coding}: stored so{undone}"))
                 .await;
         }
         if length.is_none() {

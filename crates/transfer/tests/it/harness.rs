@@ -70,11 +70,6 @@ impl Case {
 
     /// Downloads a URL.
     pub(crate) async fn get(&self, url: &str) -> Ran {
-        self.get_until(url, |_| false).await
-    }
-
-    /// The same, and stops the job at the first event of a kind.
-    pub(crate) async fn get_until(&self, url: &str, is_last: impl Fn(&Event) -> bool) -> Ran {
         let (sender, mut receiver) = mpsc::channel(64);
         let engine = Engine::new(
             Client::new(self.client.clone()).unwrap(),
@@ -95,9 +90,6 @@ impl Case {
         let listen = async move {
             let mut events = Vec::new();
             while let Some(event) = receiver.recv().await {
-                if is_last(&event) {
-                    self.stop.cancel();
-                }
                 events.push(event);
             }
             events

@@ -1,0 +1,51 @@
+//! What the system lets one process have.
+
+/// Raises the limit of open files to what the system allows.
+///
+/// The low default (256 on macOS, 1024 on Linux) protects programs that use select(2), of which this is none; sixteen files from
+/// sixteen origins over sixteen connections each need more.
+#[cfg(unix)]
+pub(crate) fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// What macOS takes although it names no limit (`OPEN_MAX`).
+    const OPEN_MAX: u64 = 10_240;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // No limit at all, or nothing to gain.
+    if current.is_none() || current == maximum {
+        return;
+    }
+    let raised = |current| Rlimit { current, maximum };
+    if setrlimit(Resource::Nofile, raised(maximum)).is_err() {
+        let most = maximum.unwrap_or(OPEN_MAX).min(OPEN_MAX);
+        // Where that is refused too, what there is must do.
+        if current.is_some_and(|current| current < most) {
+            let _ = setrlimit(Resource::Nofile, raised(Some(most)));
+        }
+    }
+}
+
+/// Whether there are descriptors enough to begin at all: the runtime panics where it gets none for itself.
+///
+/// # Errors
+/// What the system says.
+#[cfg(unix)]
+pub(crate) fn room_to_begin() -> std::io::Result<()> {
+    /// What a runtime opens for its timers, wake-ups and signals, and one more.
+    const NEEDED: usize = 6;
+    let open = || std::fs::File::open("/dev/null");
+    let all: std::io::Result<Vec<_>> = (0..NEEDED).map(|_| open()).collect();
+    match all {
+        Err(error) if haul_net::is_shortage(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// There is no such limit here.
+#[cfg(not(unix))]
+pub(crate) fn raise_open_files() {}
+
+/// It is not known here.
+#[cfg(not(unix))]
+pub(crate) fn room_to_begin() -> std::io::Result<()> {
+    Ok(())
+}

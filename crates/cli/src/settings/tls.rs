@@ -1,0 +1,134 @@
+//! Certificates: whom to trust, and which to show.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use haul_net::{Identity, TlsOptions, TrustedFiles};
+
+use super::SettingError;
+use super::credentials::read;
+use crate::args::ConnectionArgs;
+
+/// What flags and the environment say about TLS.
+pub(super) fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
+    let cacert = args.cacert.as_deref();
+    let cacert = cacert.map(|path| read("--cacert", path)).transpose()?;
+    // A flag goes before the variables, which are not looked at then.
+    let files = match cacert.is_some() || args.insecure {
+        true => None,
+        false => trusted(|name| std::env::var_os(name))?,
+    };
+    Ok(TlsOptions {
+        cacert,
+        files,
+        insecure: args.insecure,
+        identity: identity(args.cert.as_deref(), args.key.as_deref())?,
+    })
+}
+
+/// The files that variables name in place of the platform's. They are parsed when an https connection needs them, but whether
+/// they are what they should be is known now.
+fn trusted(
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<TrustedFiles>, SettingError> {
+    let given = |name| variable(name).filter(|value| !value.is_empty());
+    let file = given("SSL_CERT_FILE").map(PathBuf::from);
+    if let Some(path) = &file
+        && !holds(&read("SSL_CERT_FILE", path)?, "CERTIFICATE-----")
+    {
+        let text = format!("SSL_CERT_FILE: {} holds no certificate", path.display());
+        return Err(SettingError::new(text));
+    }
+    let directories: Vec<PathBuf> = given("SSL_CERT_DIR")
+        .map(|value| std::env::split_paths(&value).collect())
+        .unwrap_or_default();
+    let files = TrustedFiles { file, directories };
+    Ok((files != TrustedFiles::default()).then_some(files))
+}
+
+/// A certificate and its key, which may be in one file.
+fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, SettingError> {
+    let Some(cert) = cert else {
+        return match key {
+            None => Ok(None),
+            Some(_) => Err(SettingError::new("--key is given without --cert")
+                .hint("--cert FILE holds its certificate; one PEM file may hold both")),
+        };
+    };
+    let certificates = read("--cert", cert)?;
+    let (flag, path, key) = match key {
+        Some(path) => ("--key", path, read("--key", path)?),
+        None if holds(&certificates, "PRIVATE KEY-----") => ("--cert", cert, certificates.clone()),
+        None => {
+            return Err(SettingError::new("--cert is given without --key")
+                .hint("--key FILE holds its private key; one PEM file may hold both"));
+        }
+    };
+    if holds(&key, "BEGIN ENCRYPTED PRIVATE KEY-----") || holds(&key, "Proc-Type: 4,ENCRYPTED") {
+        let path = path.display();
+        let wrong = SettingError::new(format!("{flag}: the private key in {path} is encrypted"));
+        return Err(wrong.hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
+    }
+    Ok(Some(Identity { certificates, key }))
+}
+
+/// Whether a file has these words.
+fn holds(file: &[u8], words: &str) -> bool {
+    file.windows(words.len())
+        .any(|window| window == words.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_may_be_in_the_certificates_file_and_must_be_plain() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let both = write(
+            "both",
+            "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n",
+        );
+        let cert = write("cert", "-----BEGIN CERTIFICATE-----\n");
+        let found = identity(Some(&both), None).unwrap().unwrap();
+        assert_eq!(found.key, found.certificates);
+        assert!(identity(Some(&cert), None).is_err() && identity(None, Some(&both)).is_err());
+        for encrypted in [
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
+        ] {
+            let key = write("key", encrypted);
+            let error = identity(Some(&cert), Some(&key)).unwrap_err();
+            assert!(error.to_string().ends_with("key is encrypted"), "{error}");
+            assert!(error.advice().unwrap().contains("openssl pkey"));
+        }
+    }
+
+    #[test]
+    fn a_variable_that_names_no_file_is_an_error_and_an_empty_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().as_os_str().to_owned();
+        let of = |file: Option<&str>, directory: Option<OsString>| {
+            trusted(|name| match name {
+                "SSL_CERT_FILE" => file.map(OsString::from),
+                _ => directory.clone(),
+            })
+        };
+        assert_eq!(of(None, None).unwrap(), None);
+        assert_eq!(of(Some(""), None).unwrap(), None);
+        assert!(of(None, Some(here.clone())).unwrap().is_some());
+        for directory in [None, Some(here.clone())] {
+            let error = of(Some("/nope"), directory).unwrap_err();
+            assert_eq!(error.to_string(), "SSL_CERT_FILE: cannot read /nope");
+        }
+        assert!(of(here.to_str(), None).is_err());
+        std::fs::write(dir.path().join("junk"), "junk").unwrap();
+        let error = of(dir.path().join("junk").to_str(), None).unwrap_err();
+        assert!(error.to_string().ends_with("junk holds no certificate"));
+    }
+}

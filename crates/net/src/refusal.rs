@@ -1,0 +1,118 @@
+//! What a proxy's refusal means, as far as the proxy says.
+//!
+//! Whoever must act on it is the user, and on something else each time: a target that is down is not mended at the proxy, and a
+//! rule of the proxy's not at the target.
+
+use std::io;
+
+use http::header::{HeaderMap, SERVER, VIA};
+use http::{HeaderValue, StatusCode};
+
+use crate::error::{Error, Kind};
+
+/// Why a proxy did not connect us to a target, or did not forward a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its rules forbid it.
+    NotAllowed,
+    /// It could not reach the target.
+    Unreachable,
+    /// It does not say.
+    Unsaid,
+}
+
+impl Error {
+    /// What a proxy's refusal means; `None` for any other error.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Refusal> {
+        let Kind::ProxyRefused(status) = self.kind() else {
+            return None;
+        };
+        let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
+        Some(match (status.map(|status| status.as_u16()), cause) {
+            (Some(403 | 405 | 451), _) => Refusal::NotAllowed,
+            (Some(502..=504), _) => Refusal::Unreachable,
+            (None, Some(error)) => meaning(error),
+            _ => Refusal::Unsaid,
+        })
+    }
+}
+
+/// A SOCKS5 proxy's reply (RFC 1928 section 6).
+pub(crate) fn of_reply(code: u8) -> io::Error {
+    use io::ErrorKind as E;
+    let (kind, text) = match code {
+        1 => (E::Other, "general failure"),
+        2 => (E::PermissionDenied, "not allowed by its rules"),
+        3 => (E::NetworkUnreachable, "network unreachable"),
+        4 => (E::HostUnreachable, "host unreachable"),
+        5 => (E::ConnectionRefused, "connection refused"),
+        6 => (E::TimedOut, "time to live expired"),
+        7 => (E::Unsupported, "command not supported"),
+        8 => (E::Unsupported, "address type not supported"),
+        _ => (E::Other, "unknown reply"),
+    };
+    io::Error::new(kind, text)
+}
+
+fn meaning(reply: &io::Error) -> Refusal {
+    use io::ErrorKind as E;
+    match reply.kind() {
+        E::PermissionDenied => Refusal::NotAllowed,
+        E::NetworkUnreachable | E::HostUnreachable | E::ConnectionRefused | E::TimedOut => {
+            Refusal::Unreachable
+        }
+        _ => Refusal::Unsaid,
+    }
+}
+
+/// Whether an error's answer that came through a proxy is the proxy's own and not the origin's: squid says so, and others call
+/// themselves by the same name in Server as in Via.
+pub(crate) fn is_proxys_own(status: StatusCode, headers: &HeaderMap) -> bool {
+    let text = |value: Option<&HeaderValue>| {
+        let text = value.and_then(|value| value.to_str().ok());
+        text.unwrap_or_default().to_ascii_lowercase()
+    };
+    let server = text(headers.get(SERVER));
+    let named =
+        || !server.is_empty() && text(headers.get_all(VIA).iter().next_back()).contains(&server);
+    let error = status.is_client_error() || status.is_server_error();
+    error && (headers.contains_key("x-squid-error") || named())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxys_own_errors_are_told_from_those_it_relays() {
+        let own = |status: u16, fields: &[(&'static str, &'static str)]| {
+            let headers = fields.iter().map(|(name, value)| {
+                (
+                    http::HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            });
+            is_proxys_own(StatusCode::from_u16(status).unwrap(), &headers.collect())
+        };
+        let via = ("via", "1.1 here (squid/5.7)");
+        assert!(own(403, &[("x-squid-error", "ERR_ACCESS_DENIED 0"), via]));
+        assert!(own(503, &[("server", "squid/5.7"), via]));
+        assert!(!own(403, &[("server", "nginx"), via]));
+        assert!(!own(403, &[("server", "squid/5.7")]));
+        assert!(!own(404, &[via]) && !own(206, &[("server", "squid/5.7"), via]));
+    }
+
+    #[test]
+    fn replies_have_meanings() {
+        let means = [Refusal::NotAllowed, Refusal::Unreachable, Refusal::Unsaid];
+        for (codes, expected) in [&[2][..], &[3, 4, 5, 6], &[1, 7, 8, 9]]
+            .into_iter()
+            .zip(means)
+        {
+            for code in codes {
+                assert_eq!(meaning(&of_reply(*code)), expected, "{code}");
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Few descriptors: the limit is raised where it may be, and where it may not nothing that came is lost for want of one.
+
+use haul_lab::{Content, Resource, When, breakage};
+use rustix::process::Signal;
+
+use crate::cli::harness::{Haul, serve};
+
+const HAUL: &str = env!("CARGO_BIN_EXE_haul");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
+    let slow = Resource::new(Content::random(4, 1 << 20));
+    let origin = serve(slow.rule(When::always(), breakage::stall_after(1000))).await;
+    let haul = Haul::new();
+    let url = origin.url("/f.bin");
+    let line = format!("ulimit -S -n 40; ulimit -H -n 300; exec {HAUL} get --progress json {url}");
+    let mut running = haul.start_shell(&line);
+    running.until("\"named\"").await;
+    let limits = format!("/proc/{}/limits", running.child.id().unwrap());
+    let limits = std::fs::read_to_string(limits).unwrap();
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let files: Vec<&str> = files.unwrap().split_whitespace().collect();
+    assert_eq!(files[3..5], ["300", "300"]);
+    running.signal(Signal::TERM);
+    running.end().await.assert_code(130);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shortage_is_this_machines_and_never_costs_a_file_that_came() {
+    let small = Content::random(4, 1000);
+    let origin = serve(Resource::new(small.clone())).await;
+    let (mut short, mut enough) = (0, 0);
+    for limit in 4..20 {
+        let haul = Haul::new();
+        let url = origin.url("/f.bin");
+        let asked = origin.asked().len();
+        let line = format!("ulimit -n {limit}; exec {HAUL} get --retries 0 {url}");
+        let ran = haul.shell(&line).await;
+        if ran.code == 0 {
+            haul.assert_file("f.bin", &small);
+            enough += 1;
+            continue;
+        }
+        ran.assert_code(4).assert_says("Too many open files");
+        assert!(!ran.stderr.contains("cannot rename"), "{limit}: {ran:#?}");
+        assert!(haul.listing().is_empty(), "{limit}: {:?}", haul.listing());
+        if ran.stderr.contains("cannot connect") {
+            assert_eq!(origin.asked().len(), asked);
+            ran.assert_says("hint: too many files are open: ulimit -n");
+            short += 1;
+        }
+    }
+    assert!(short > 0 && enough > 0, "{short} and {enough}");
+}
