@@ -48,24 +48,36 @@ pub(super) async fn connect(
     port: u16,
     buffer: Option<usize>,
 ) -> io::Result<TcpStream> {
-    let mut waiting = addresses
+    let addresses = addresses
         .iter()
         .map(|address| SocketAddr::new(*address, port));
+    prepared(race(addresses, TcpStream::connect).await?, buffer)
+}
+
+/// The first of these addresses that `dial` reaches, each begun when the one before has refused or kept silent for
+/// [`STAGGER`].
+async fn race<S, F>(
+    mut waiting: impl ExactSizeIterator<Item = SocketAddr>,
+    dial: impl Fn(SocketAddr) -> F,
+) -> io::Result<S>
+where
+    F: Future<Output = io::Result<S>>,
+{
     let mut attempts = FuturesUnordered::new();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    attempts.extend(waiting.next().map(TcpStream::connect));
+    attempts.extend(waiting.next().map(&dial));
     while !attempts.is_empty() {
         let more = waiting.len() > 0;
         tokio::select! {
             Some(attempt) = attempts.next() => match attempt {
-                Ok(stream) => return prepared(stream, buffer),
+                Ok(stream) => return Ok(stream),
                 Err(error) => {
                     last = error;
                     // A refusal is an answer: nothing is won by waiting before the next address.
-                    attempts.extend(waiting.next().map(TcpStream::connect));
+                    attempts.extend(waiting.next().map(&dial));
                 }
             },
-            () = tokio::time::sleep(STAGGER), if more => attempts.extend(waiting.next().map(TcpStream::connect)),
+            () = tokio::time::sleep(STAGGER), if more => attempts.extend(waiting.next().map(&dial)),
         }
     }
     Err(last)
@@ -86,7 +98,91 @@ fn prepared(stream: TcpStream, buffer: Option<usize>) -> io::Result<TcpStream> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use tokio::time::{Instant, sleep};
+
     use super::*;
+
+    /// What becomes of an attempt to reach an address.
+    #[derive(Debug, Clone, Copy)]
+    enum Fate {
+        /// Neither an answer nor an error ever comes.
+        Silent,
+        /// An error comes at once.
+        Refused,
+        /// A connection comes after this time.
+        Reached(Duration),
+    }
+
+    /// Races addresses with these fates: the one that won, or nobody; when each was begun; and when it was over.
+    async fn raced(fates: &[Fate]) -> (Option<usize>, Vec<Duration>, Duration) {
+        let (epoch, begun) = (Instant::now(), Mutex::new(Vec::new()));
+        // An address's port is its place in the list.
+        let address = |at| SocketAddr::from(([127, 0, 0, 1], u16::try_from(at).unwrap()));
+        let dial = |address: SocketAddr| {
+            begun.lock().unwrap().push(epoch.elapsed());
+            let at = usize::from(address.port());
+            async move {
+                match fates[at] {
+                    Fate::Silent => std::future::pending().await,
+                    Fate::Refused => Err(io::ErrorKind::ConnectionRefused.into()),
+                    Fate::Reached(after) => {
+                        sleep(after).await;
+                        Ok(at)
+                    }
+                }
+            }
+        };
+        let addresses: Vec<SocketAddr> = (0..fates.len()).map(address).collect();
+        let won = race(addresses.into_iter(), dial).await.ok();
+        (won, begun.into_inner().unwrap(), epoch.elapsed())
+    }
+
+    /// So many milliseconds; paused time goes in whole ones, and a timer may be one late.
+    #[track_caller]
+    fn assert_near(found: &[Duration], expected: &[u64]) {
+        let ms = |time: &Duration| time.as_millis();
+        let near = |(found, expected): (u128, &u64)| found.abs_diff(u128::from(*expected)) <= 2;
+        assert!(
+            found.len() == expected.len() && found.iter().map(ms).zip(expected).all(near),
+            "{found:?} where {expected:?} ms were expected"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a28_a_silent_address_costs_a_quarter_of_a_second_each() {
+        use Fate::{Reached, Silent};
+        let (won, begun, over) = raced(&[Silent, Reached(Duration::ZERO)]).await;
+        assert_eq!(won, Some(1));
+        assert_near(&begun, &[0, 250]);
+        assert_near(&[over], &[250]);
+        let (won, begun, _) = raced(&[Silent, Silent, Reached(Duration::ZERO)]).await;
+        assert_eq!(won, Some(2));
+        assert_near(&begun, &[0, 250, 500]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a28_a_refusal_brings_the_next_address_at_once() {
+        use Fate::{Reached, Refused};
+        let (won, begun, _) = raced(&[Refused, Refused, Reached(Duration::ZERO)]).await;
+        assert_eq!(won, Some(2));
+        assert_near(&begun, &[0, 0, 0]);
+        let (won, begun, _) = raced(&[Refused, Refused]).await;
+        assert_eq!((won, begun.len()), (None, 2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a28_a_slow_address_may_still_win_and_a_quick_one_is_the_only_one_asked() {
+        use Fate::{Reached, Silent};
+        let after = |ms| Reached(Duration::from_millis(ms));
+        let (won, begun, over) = raced(&[after(300), Silent, after(0)]).await;
+        assert_eq!(won, Some(0));
+        assert_near(&begun, &[0, 250]);
+        assert_near(&[over], &[300]);
+        let (won, begun, _) = raced(&[after(200), after(0)]).await;
+        assert_eq!((won, begun.len()), (Some(0), 1));
+    }
 
     #[test]
     fn a28_families_take_turns_and_flags_choose() {
