@@ -13,6 +13,7 @@ mod rows_a_names;
 mod rows_a_ranges;
 mod rows_a_refusals;
 mod rows_a_seams;
+mod rows_a_slow;
 mod rows_a_unpinned;
 mod rows_b;
 mod rows_b_between;

@@ -1,4 +1,4 @@
-//! Rows A10 to A12, A19, A20, A22, A24, A26: what an origin does with bodies.
+//! Rows A10 to A12, A19, A22, A24, A26: what an origin does with bodies.
 
 use std::time::Duration;
 
@@ -91,15 +91,6 @@ async fn a12_an_unknown_length_is_one_stream_and_said_not_to_be_resumable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_a_stalled_segment_is_given_to_another_connection() {
-    let case = Case::new();
-    let resource = Resource::new(content()).rule(When::nth(2), breakage::stall_after(1000));
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
-    case.assert_file(&content());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_silence_before_the_head_is_a_stall_too() {
     let case = Case::new();
     let resource = Resource::new(content()).rule(When::nth(0), |_, reply| {
@@ -109,22 +100,6 @@ async fn a19_silence_before_the_head_is_a_stall_too() {
     ran.outcome();
     assert!(origin.asked().len() > 1);
     case.assert_file(&content());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a20_one_slow_connection_does_not_hold_up_the_file() {
-    let mut case = Case::new();
-    case.options.segment = None;
-    let content = Content::random(5, 8 << 20);
-    // Alone, this connection would take over an hour for its first segment.
-    let resource = Resource::new(content.clone()).rule(When::nth(1), breakage::drip(2000));
-    let (ran, _origin) = case.run(resource).await;
-    assert!(
-        ran.outcome().elapsed < Duration::from_secs(15),
-        "{:?}",
-        ran.outcome().elapsed
-    );
-    case.assert_file(&content);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

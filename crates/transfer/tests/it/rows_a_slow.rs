@@ -1,0 +1,115 @@
+//! Rows A19 and A20: what a silent or slow connection holds is taken over by another.
+//!
+//! The stall timeout is longer here than a test may last, so that nothing but a take-over can end a job.
+
+use haul_lab::{Asked, Content, Origin, Resource, When, breakage};
+
+use crate::harness::{Case, LIMIT, Ran, content, serve};
+
+/// A case in which no silence is a stall.
+fn patient() -> Case {
+    let mut case = Case::new();
+    case.client.stall_timeout = LIMIT * 10;
+    case
+}
+
+/// The same, with segments as the plan likes them: fixed ones are taken over only from who is silent, or nearly so.
+fn unfixed() -> Case {
+    let mut case = patient();
+    (case.options.segment, case.options.min_segment) = (None, None);
+    case
+}
+
+/// Bytes that were asked for.
+fn length(asked: &Asked, of: &Content) -> u64 {
+    let range = asked.range(of.length()).unwrap();
+    range.end - range.start
+}
+
+/// What the n-th connection was asked for, and delivered.
+fn over(origin: &Origin, connection: usize) -> Vec<Asked> {
+    let mut asked = origin.asked();
+    asked.retain(|asked| asked.connection == connection);
+    asked
+}
+
+/// That nothing failed: what ended the wait was no retry.
+#[track_caller]
+fn assert_nothing_failed(ran: &Ran) {
+    assert_eq!(ran.outcome().retries, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a19_a_stalled_segment_is_given_to_another_connection() {
+    let case = patient();
+    let resource = Resource::new(content()).rule(When::nth(2), breakage::stall_after(1000));
+    let (ran, origin) = case.run(resource).await;
+    assert_nothing_failed(&ran);
+    case.assert_file(&content());
+    let asked = origin.asked();
+    let stalled = asked[2].range(content().length()).unwrap();
+    assert_eq!(asked[2].sent, 1000);
+    let rest = stalled.start + 1000..stalled.end;
+    assert!(
+        asked[3..]
+            .iter()
+            .any(|asked| asked.range(content().length()) == Some(rest.clone())),
+        "nobody asked for {rest:?}: {asked:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
+    let case = patient();
+    let silent = |_: &Asked, reply: &mut haul_lab::Reply| reply.delay = LIMIT * 10;
+    let (ran, origin) = case
+        .run(Resource::new(content()).rule(When::nth(2), silent))
+        .await;
+    assert_nothing_failed(&ran);
+    case.assert_file(&content());
+    let asked = origin.asked();
+    let again = asked
+        .iter()
+        .filter(|other| other.header("range") == asked[2].header("range"))
+        .count();
+    assert_eq!((asked[2].sent, again), (0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little() {
+    const FAST: u64 = 4 << 20;
+    let (case, content) = (unfixed(), Content::random(5, 32 << 20));
+    // Half of the file is in the first answer; the slow one gets an eighth of the other half, for which it would need five
+    // seconds, twice as long as the others need for everything.
+    let resource = Resource::new(content.clone())
+        .rule(When::connection(1), breakage::drip(FAST / 10))
+        .rule(!When::connection(1), breakage::drip(FAST));
+    let (ran, origin) = case.run(resource).await;
+    assert_nothing_failed(&ran);
+    case.assert_file(&content);
+    let slow = &over(&origin, 1)[0];
+    let claimed = length(slow, &content);
+    assert!(
+        0 < slow.sent && slow.sent < claimed / 4 * 3,
+        "of {claimed} bytes the slow connection delivered {}",
+        slow.sent
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
+    let (case, content) = (unfixed(), Content::random(5, 24 << 20));
+    // Alone, this connection would take ten minutes for its megabyte.
+    let resource = Resource::new(content.clone()).rule(When::nth(1), breakage::drip(2000));
+    let origin = serve(resource).await;
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_nothing_failed(&ran);
+    case.assert_file(&content);
+    let slow = &origin.asked()[1];
+    let claimed = length(slow, &content);
+    assert!(
+        slow.sent < claimed / 16,
+        "of {claimed} bytes the slow connection delivered {}",
+        slow.sent
+    );
+}
