@@ -15,6 +15,9 @@ const SILENT: f64 = 1.0;
 /// See [`SILENT`].
 const SILENT_LATENCIES: f64 = 4.0;
 
+/// A connection that gives less than this share of what others give drips.
+const DRIP: f64 = 0.01;
+
 /// Whose rest a claim is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TakeOver {
@@ -51,11 +54,12 @@ pub(super) fn best(
     cuts.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
 
-/// All the rest of a worker that has been silent for too long.
+/// All the rest of a worker that has been silent for too long, or as good as.
 fn silenced(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
     let silence = now.saturating_sub(holding.last).as_secs_f64();
     let left = holding.end - holding.reserved;
-    (left > 0 && silence > patience(holding, pace)).then_some(Cut {
+    let silent = silence > patience(holding, pace) || drips(holding, pace, now);
+    (left > 0 && silent).then_some(Cut {
         victim: holding.id,
         from: holding.reserved,
         // How long it would stay silent nobody knows: such a cut is always the best.
@@ -84,6 +88,17 @@ fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
         from,
         gain,
     })
+}
+
+/// Whether a worker's connection gives next to nothing: it is never silent and may go on so for ever, and however small its
+/// rest is and whatever the limits are, that rest would take hours.
+fn drips(holding: &Holding, pace: &Pace, now: Duration) -> bool {
+    let seconds = holding
+        .answered
+        .map_or(0.0, |then| now.saturating_sub(then).as_secs_f64());
+    let slow = holding.rate(now).unwrap_or(f64::INFINITY);
+    // Longer than silence is given, so that a connection that only rests is told from it.
+    seconds > 2.0 * patience(holding, pace) && pace.rate().is_some_and(|rate| slow < DRIP * rate)
 }
 
 /// How many seconds a worker may be silent. A rest that was taken from a silent worker before is given twice as long: where

@@ -137,3 +137,34 @@ fn an_adopted_answer_says_nothing_of_the_latency() {
     plan.first_byte(claim.id, Duration::from_secs(3));
     assert_eq!(plan.latency(), Duration::from_secs(2));
 }
+
+/// Two segments of a MiB: one came in a tenth of a second, the other drips ten bytes a second.
+fn dripping(seconds: u64) -> Option<Claim> {
+    let options = SegmentOptions {
+        fixed: Some(1 << 20),
+        ..SegmentOptions::default()
+    };
+    let mut plan = SegmentPlan::new(2 << 20, &RangeSet::new(), options);
+    let (drip, quick) = (
+        plan.claim(Duration::ZERO).unwrap(),
+        plan.claim(Duration::ZERO).unwrap(),
+    );
+    for (claim, at) in [(&drip, 0), (&quick, 0), (&quick, 100)] {
+        plan.first_byte(claim.id, Duration::from_millis(at));
+    }
+    let granted = plan.reserve(quick.id, 1 << 20, Duration::from_millis(100));
+    plan.wrote(quick.id, granted);
+    plan.release(quick.id);
+    for tenths in 1..=seconds * 10 {
+        let granted = plan.reserve(drip.id, 1, Duration::from_millis(tenths * 100));
+        plan.wrote(drip.id, granted);
+    }
+    plan.claim(Duration::from_secs(seconds))
+}
+
+#[test]
+fn a19_a_drip_loses_its_rest_whatever_its_size_and_a_rest_of_a_second_is_no_drip() {
+    assert_eq!(dripping(1), None);
+    let over = dripping(3).unwrap();
+    assert!(over.range.start < 100 && over.range.end == 1 << 20);
+}

@@ -113,3 +113,15 @@ async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
         slow.sent
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a19_a_slow_drip_is_taken_over_however_small_its_segment() {
+    for rate in [1, 10] {
+        let case = patient();
+        let resource = Resource::new(content()).rule(When::nth(2), breakage::drip(rate));
+        let (ran, origin) = case.run(resource).await;
+        assert_nothing_failed(&ran);
+        case.assert_file(&content());
+        assert!(origin.asked()[2].sent < 1000);
+    }
+}
