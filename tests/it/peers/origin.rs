@@ -16,9 +16,12 @@ async fn a1_a_large_file_is_what_curl_gets() {
         Content::random(1, 96 << 20),
     );
     nginx.serve("f", &content);
-    haul.get(&nginx.url("f"), &["-o", "ours", "-x", "8"])
-        .await
-        .assert_code(0);
+    let ran = haul
+        .get(&nginx.url("f"), &["-o", "ours", "-x", "8", "--json", "-q"])
+        .await;
+    let told: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
+    // Of segments, not one stream of everything.
+    assert!(told["segments"].as_u64() > Some(1), "{told}");
     let theirs = haul.path("theirs");
     let curl = Command::new("curl")
         .args(["-sSf", "-o"])

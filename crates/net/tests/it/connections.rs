@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use haul_lab::{Body, Content, HttpProxy, Origin, Resource, When, breakage};
+use haul_lab::{Body, Content, HttpProxy, Origin, Resource, When, breakage, within};
 use haul_net::{ClientConfig, ConnectorConfig, Kind, ProxyRules};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::{body, client, get};
+use crate::{LIMIT, body, client, get};
 
 fn content() -> Content {
     Content::random(1, 300_000)
@@ -78,11 +78,11 @@ async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
         ..ClientConfig::default()
     });
     let mut answer = get(&client, &origin.url("/f")).await.unwrap();
-    let mut came = answer.chunk().await.unwrap().unwrap().len();
+    let mut came = within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
     // Longer than the timeout, as a slow disk would be: pieces that are there by then are no stall.
     tokio::time::sleep(stall_timeout * 2).await;
     let error = loop {
-        match answer.chunk().await {
+        match within(LIMIT, answer.chunk()).await {
             Ok(piece) => came += piece.unwrap().len(),
             Err(error) => break error,
         }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use haul_lab::breakage::{self, Login};
 use haul_lab::{
     Authority, Content, HttpProxy, Origin, Resource, SocksProxy, SocksQuirk, SocksTarget, When,
+    within,
 };
 use haul_net::connector::Pin;
 use haul_net::{
@@ -13,7 +14,7 @@ use haul_net::{
 use tokio::io::AsyncReadExt as _;
 use url::Url;
 
-use crate::{body, client, get};
+use crate::{LIMIT, body, client, get};
 
 fn content() -> Content {
     Content::random(1, 300_000)
@@ -173,7 +174,9 @@ async fn banner(proxy: &str, to: SocketAddr) -> Vec<u8> {
         .await
         .unwrap();
     let mut said = vec![0; 12];
-    reached.stream.read_exact(&mut said).await.unwrap();
+    within(LIMIT, reached.stream.read_exact(&mut said))
+        .await
+        .unwrap();
     said
 }
 

@@ -29,6 +29,8 @@ pub(crate) struct Outcome {
     pub(crate) requests: usize,
     /// Connections made.
     pub(crate) connections: usize,
+    /// Connections that the origin refused.
+    pub(crate) refusals: usize,
 }
 
 /// A worker with its connection.
@@ -108,6 +110,7 @@ impl<'a> Download<'a> {
                 sixteen: None,
                 requests: 1,
                 connections: 1,
+                refusals: 0,
             },
         }
     }
@@ -131,6 +134,7 @@ impl<'a> Download<'a> {
     fn staff(&mut self) {
         while self.workers.len() < self.control.target() && self.plan.has_work(self.now) {
             if self.link.refuses(self.workers.len()) {
+                self.outcome.refusals += 1;
                 self.control.on_refused(self.now, self.workers.len());
                 return;
             }

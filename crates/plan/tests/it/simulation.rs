@@ -54,6 +54,9 @@ fn a18_an_origin_that_refuses_the_fifth_connection() {
         ..Limits::default()
     };
     assert_eq!(near_the_best(&link, mib(960.0)), 4);
+    // Nor is it asked for a fifth again and again: in half a minute twice, since a limit may have been lifted.
+    let outcome = Download::new(&link, mib(960.0), ControlOptions::default()).run();
+    assert!((1..=3).contains(&outcome.refusals), "{outcome:?}");
 }
 
 #[test]
