@@ -20,4 +20,6 @@ pub use record::{Header, Mark, Record, Span};
 pub(crate) use resume::{Unusable, is_journal, load, verify};
 
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,183 @@
+//! Row B3: journals as crashes, disks and strangers leave them. Whatever lies there, nothing is claimed that was not written.
+
+use std::path::Path;
+
+use haul_plan::Version;
+use proptest::prelude::*;
+use url::Url;
+
+use super::*;
+use crate::checksum::crc32c;
+
+/// Bytes in the file that the journals are about.
+const LENGTH: u64 = 1000;
+
+fn url() -> Url {
+    Url::parse("http://h.test/f").unwrap()
+}
+
+/// A journal of these spans, as it is written, with the place where each of its lines ends.
+fn written(dir: &Path, spans: &[Span]) -> (Vec<u8>, Vec<usize>) {
+    let path = dir.join("written");
+    let header = Header::new(&url(), LENGTH, &Version::default(), &[]);
+    Journal::create(&path, &header)
+        .unwrap()
+        .append(spans)
+        .unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let ends = ends.map(|(at, _)| at + 1).collect();
+    (bytes, ends)
+}
+
+/// What is read from these bytes: the spans, and how many bytes of the journal hold them. `None` when it is of no use.
+fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<Span>, u64)> {
+    let path = dir.join("read");
+    std::fs::write(&path, bytes).unwrap();
+    let kept = load(&path, &url()).ok()??;
+    assert!(kept.length <= bytes.len() as u64);
+    Some((kept.spans, kept.length))
+}
+
+fn any_spans() -> impl Strategy<Value = Vec<Span>> {
+    let span = (0..LENGTH, 1..LENGTH, any::<u32>()).prop_map(|(start, length, crc)| Span {
+        start,
+        end: (start + length).min(LENGTH),
+        crc,
+    });
+    prop::collection::vec(span, 0..6)
+}
+
+/// A way to damage a journal; places are shares of its length.
+#[derive(Debug, Clone)]
+enum Damage {
+    /// A bit is another.
+    Flip(prop::sample::Index, u8),
+    /// Bytes are lost.
+    Lose(prop::sample::Index, usize),
+    /// Bytes are zeros, as a file system leaves what it did not write.
+    Zero(prop::sample::Index, usize),
+    /// Bytes stand twice.
+    Repeat(prop::sample::Index, usize),
+    /// Bytes that are none of ours.
+    Add(prop::sample::Index, Vec<u8>),
+}
+
+impl Damage {
+    fn done_to(&self, bytes: &mut Vec<u8>) {
+        let whole = bytes.len();
+        let place = |at: &prop::sample::Index| at.index(whole + 1).min(whole);
+        let part = |at: &prop::sample::Index, length: usize| {
+            place(at)..place(at).saturating_add(length).min(whole)
+        };
+        match self {
+            Self::Flip(at, bit) => {
+                if let Some(byte) = bytes.get_mut(place(at)) {
+                    *byte ^= 1 << (bit % 8);
+                }
+            }
+            Self::Lose(at, length) => drop(bytes.drain(part(at, *length))),
+            Self::Zero(at, length) => bytes[part(at, *length)].fill(0),
+            Self::Repeat(at, length) => {
+                let part = bytes[part(at, *length)].to_vec();
+                let at = place(at);
+                bytes.splice(at..at, part);
+            }
+            Self::Add(at, more) => {
+                let at = place(at);
+                bytes.splice(at..at, more.iter().copied());
+            }
+        }
+    }
+}
+
+fn any_damage() -> impl Strategy<Value = Damage> {
+    let place = any::<prop::sample::Index>;
+    prop_oneof![
+        (place(), any::<u8>()).prop_map(|(at, bit)| Damage::Flip(at, bit)),
+        (place(), 1usize..200).prop_map(|(at, length)| Damage::Lose(at, length)),
+        (place(), 1usize..200).prop_map(|(at, length)| Damage::Zero(at, length)),
+        (place(), 1usize..200).prop_map(|(at, length)| Damage::Repeat(at, length)),
+        (place(), any::<Vec<u8>>()).prop_map(|(at, more)| Damage::Add(at, more)),
+    ]
+}
+
+/// A number as JSON may have it.
+const NUMBERS: &[&str] = &[
+    "0",
+    "1",
+    "999",
+    "1000",
+    "1001",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-1",
+    "1.5",
+    "1e3",
+    "null",
+    "\"7\"",
+    "[]",
+];
+
+/// A line with a right checksum over whatever stands in it.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let number = || prop::sample::select(NUMBERS);
+    let json = prop_oneof![
+        4 => (number(), number(), number())
+            .prop_map(|(start, end, crc)| format!("{{\"done\":{{\"start\":{start},\"end\":{end},\"crc\":{crc}}}}}")),
+        1 => (number(), number()).prop_map(|(format, length)| format!(
+            "{{\"header\":{{\"format\":{format},\"url\":\"u\",\"length\":{length},\"etag\":null,\"last_modified\":null}}}}"
+        )),
+        1 => prop::sample::select(&["", "{", "{}", "null", "[[[[", "{\"done\":{}}", "{\"done\":1,\"header\":2}"][..])
+            .prop_map(str::to_owned),
+        1 => any::<String>(),
+    ];
+    json.prop_map(|json| format!("{:08x} {json}\n", crc32c(json.as_bytes())).into_bytes())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Each whole line before the cut is kept, and nothing else.
+    #[test]
+    fn b3_a_journal_that_was_cut_keeps_its_whole_lines(spans in any_spans(), at: prop::sample::Index) {
+        let dir = tempfile::tempdir().unwrap();
+        let (bytes, ends) = written(dir.path(), &spans);
+        let cut = at.index(bytes.len() + 1);
+        let lines = ends.iter().filter(|end| **end <= cut).count();
+        let expected = lines.checked_sub(1).map(|whole| (spans[..whole].to_vec(), ends[lines - 1] as u64));
+        prop_assert_eq!(read(dir.path(), &bytes[..cut]), expected);
+    }
+
+    #[test]
+    fn b3_a_damaged_journal_claims_nothing_that_was_not_written(
+        spans in any_spans(),
+        damages in prop::collection::vec(any_damage(), 1..4),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut bytes, _) = written(dir.path(), &spans);
+        damages.iter().for_each(|damage| damage.done_to(&mut bytes));
+        for span in read(dir.path(), &bytes).map_or_else(Vec::new, |(spans, _)| spans) {
+            prop_assert!(spans.contains(&span), "{span:?}");
+        }
+    }
+
+    /// A checksum is no signature: lines that a stranger wrote may say what they like, but claim nothing outside the file.
+    #[test]
+    fn b3_lines_with_right_checksums_claim_nothing_outside_the_file(lines in prop::collection::vec(any_line(), 0..6)) {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut bytes, _) = written(dir.path(), &[]);
+        bytes.extend(lines.concat());
+        if let Some((spans, length)) = read(dir.path(), &bytes) {
+            prop_assert!(spans.iter().all(|span| span.start < span.end && span.end <= LENGTH), "{spans:?}");
+            prop_assert_eq!((spans.len(), length), (lines.len(), bytes.len() as u64));
+        }
+    }
+
+    #[test]
+    fn b3_no_bytes_at_all_make_it_panic(bytes: Vec<u8>, lines in prop::collection::vec(any_line(), 0..3)) {
+        let dir = tempfile::tempdir().unwrap();
+        let _ = read(dir.path(), &bytes);
+        prop_assert_eq!(read(dir.path(), &[lines.concat(), bytes].concat()), None, "a header of this URL came by chance");
+    }
+}
