@@ -7,6 +7,7 @@
 
 mod download;
 mod edges;
+mod hostile;
 mod link;
 mod noisy;
 mod race;
