@@ -1,4 +1,4 @@
-//! Streams and requests against the lab: proxies, credentials, reuse, limits.
+//! Streams and requests against the lab: proxies, credentials, reuse, limits; and what hostile peers and typing errors make.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,6 +7,8 @@
 
 mod connections;
 mod credentials;
+mod hostile;
+mod hostile_proxies;
 mod low_water;
 mod proxies;
 mod trust;

@@ -1,0 +1,278 @@
+//! Proxies that answer what they should not: replies to CONNECT and to SOCKS5 put together from proper parts, in any pieces.
+//!
+//! The proxy says what it has to say, whatever it is asked, and then closes its end: so nothing may hang, and what a
+//! connector makes of it is compared with a model.
+
+use std::time::Duration;
+
+use haul_lab::within;
+use haul_net::{Client, ClientConfig, Error, Kind, Target};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseResult, TestRunner};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use url::Url;
+
+use crate::client;
+
+/// No reply takes longer to be understood.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Cases of each property: each is a connection.
+const CASES: u32 = 96;
+
+/// A client, and what runs it and the proxies.
+struct Bench {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        Self {
+            runtime: builder.enable_all().build().unwrap(),
+            client: client(ClientConfig::default()),
+        }
+    }
+
+    /// Runs a property.
+    #[track_caller]
+    fn check<S: Strategy>(&self, strategy: &S, test: impl Fn(S::Value) -> TestCaseResult) {
+        let config = Config {
+            source_file: Some(file!()),
+            ..Config::with_cases(CASES)
+        };
+        if let Err(error) = TestRunner::new(config).run(strategy, test) {
+            panic!("{error}");
+        }
+    }
+
+    /// What comes through a proxy that says this in pieces of so many bytes: everything that follows its consent.
+    fn through(&self, scheme: &str, (said, piece): (&[u8], usize)) -> Result<Vec<u8>, Error> {
+        self.runtime.block_on(within(LIMIT, async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let speak = async {
+                let (mut peer, _) = listener.accept().await.unwrap();
+                let (mut ear, mut mouth) = peer.split();
+                let say = async {
+                    for piece in said.chunks(piece) {
+                        // A client that has heard enough leaves.
+                        if mouth.write_all(piece).await.is_err() {
+                            break;
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                    let _ = mouth.shutdown().await;
+                };
+                // What is asked is read to its end: closed before, the connection would be reset, and the reply lost.
+                let mut asked = Vec::new();
+                let _ = tokio::join!(say, ear.read_to_end(&mut asked));
+            };
+            let listen = async {
+                let proxy = format!("{scheme}://{address}").parse().unwrap();
+                let url = Url::parse("http://far.test/").unwrap();
+                let target = Target {
+                    host: "far.test".into(),
+                    port: 22,
+                };
+                let connector = self.client.connector();
+                let mut reached = connector.connect(&target, Some(&proxy), &url).await?;
+                let mut rest = Vec::new();
+                reached.stream.read_to_end(&mut rest).await.unwrap();
+                Ok(rest)
+            };
+            tokio::join!(speak, listen).1
+        }))
+    }
+}
+
+/// A SOCKS5 proxy's words, each perhaps not what it should be.
+fn any_socks_reply() -> impl Strategy<Value = Vec<u8>> {
+    let version = || prop_oneof![12 => Just(5u8), 1 => any::<u8>()];
+    let good = || prop_oneof![12 => Just(0u8), 1 => any::<u8>()];
+    let kind = prop_oneof![4 => Just(1u8), 4 => Just(3), 4 => Just(4), 1 => any::<u8>()];
+    let rest = prop::collection::vec(any::<u8>(), 0..64);
+    (
+        version(),
+        good(),
+        version(),
+        good(),
+        any::<u8>(),
+        kind,
+        rest,
+    )
+        .prop_map(|(method, chosen, reply, code, reserved, kind, rest)| {
+            let mut said = vec![method, chosen, reply, code, reserved, kind];
+            said.extend(rest);
+            said
+        })
+}
+
+/// What follows the consent in a SOCKS5 proxy's words, by RFC 1928.
+fn after_socks_consent(said: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = said.split_at_checked(6)?;
+    let [5, 0, 5, 0, _, kind] = *head else {
+        return None;
+    };
+    let address = match kind {
+        1 => 4,
+        3 => 1 + usize::from(*rest.first()?),
+        4 => 16,
+        _ => return None,
+    };
+    rest.get(address + 2..)
+}
+
+#[test]
+fn e2_socks_replies_are_read_to_their_last_byte_and_no_further() {
+    let bench = Bench::new();
+    bench.check(&(any_socks_reply(), 1usize..80), |(said, piece)| {
+        let found = bench.through("socks5h", (&said, piece));
+        let expected = after_socks_consent(&said);
+        prop_assert_eq!(found.as_deref().ok(), expected, "{:?}", found);
+        Ok(())
+    });
+}
+
+#[test]
+fn e3_socks_replies_that_end_early_are_refused() {
+    let bench = Bench::new();
+    let whole = [&[5, 0, 5, 0, 0, 3, 4][..], b"host", &[0, 80]].concat();
+    for end in 0..whole.len() {
+        assert!(bench.through("socks5h", (&whole[..end], 80)).is_err());
+    }
+    assert_eq!(bench.through("socks5h", (&whole, 1)).unwrap(), b"");
+}
+
+/// An answer to CONNECT.
+#[derive(Debug, Clone)]
+struct Answer {
+    /// Heads below 200 before it.
+    interim: Vec<u16>,
+    /// Its status.
+    status: u16,
+    /// What follows the status, and fields that mean nothing here.
+    lines: Vec<String>,
+    /// How lines end.
+    eol: &'static str,
+    /// Bytes that come with it: the target's.
+    early: Vec<u8>,
+}
+
+impl Answer {
+    fn written(&self) -> Vec<u8> {
+        let Self { eol, status, .. } = self;
+        let mut head = String::new();
+        for status in &self.interim {
+            head += &format!("HTTP/1.1 {status} Wait{eol}X: y{eol}{eol}");
+        }
+        head += &format!("HTTP/1.1 {status} {}{eol}{eol}", self.lines.join(eol));
+        [head.as_bytes(), &self.early].concat()
+    }
+}
+
+const LINES: &[&str] = &[
+    "Connection established",
+    "Via: 1.1 x",
+    "Content-Length: 5",
+    "Content-Length: 99999999999999999999",
+    "Transfer-Encoding: chunked",
+    "Connection: close",
+    "X-Empty:",
+    "Proxy-Agent: é",
+];
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    let eol = prop_oneof![3 => Just("\r\n"), 1 => Just("\n")];
+    let interim = prop::collection::vec(100u16..200, 0..20);
+    let interim = prop_oneof![3 => Just(Vec::new()), 1 => interim];
+    let status = prop_oneof![2 => 200u16..300, 1 => 300u16..600];
+    let lines = prop::collection::vec(prop::sample::select(LINES).prop_map(str::to_owned), 1..6);
+    let early = prop::collection::vec(any::<u8>(), 0..64);
+    (interim, status, lines, eol, early).prop_map(|(interim, status, lines, eol, early)| Answer {
+        interim,
+        status,
+        lines,
+        eol,
+        early,
+    })
+}
+
+#[test]
+fn e1_e2_e3_answers_to_connect_are_taken_by_their_status_and_lose_no_byte() {
+    let bench = Bench::new();
+    bench.check(&(any_answer(), 1usize..200), |(answer, piece)| {
+        let found = bench.through("http", (&answer.written(), piece));
+        // Sixteen heads below 200 are more than anyone has a reason for.
+        let up = answer.interim.len() < 16 && (200..300).contains(&answer.status);
+        prop_assert_eq!(
+            found.as_ref().ok(),
+            up.then_some(&answer.early),
+            "{:?}",
+            found
+        );
+        if let (true, Err(error)) = (answer.interim.is_empty(), &found) {
+            let told = match error.kind() {
+                Kind::ProxyRefused(Some(status)) => status.as_u16(),
+                Kind::ProxyAuth(_) => 407,
+                _ => 0,
+            };
+            prop_assert_eq!(told, answer.status);
+        }
+        Ok(())
+    });
+}
+
+const JUNK: &[&str] = &[
+    "HTTP/1.1 ",
+    "HTTP/1.0",
+    "HTTP/2 ",
+    "SSH-2.0-x",
+    "200",
+    " 100",
+    " 407",
+    " 99",
+    " OK",
+    "\r\n",
+    "\n",
+    "\r",
+    "\r\n\r\n",
+    ":",
+    " ",
+    "Proxy-Authenticate: ",
+    "Digest realm=\"",
+    "Basic",
+    "\u{0}",
+    "é",
+    "Content-Length: -1",
+    "\t",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+];
+
+#[test]
+fn e3_whatever_a_proxy_says_ends_and_invents_nothing() {
+    let bench = Bench::new();
+    let junk = prop::collection::vec(prop::sample::select(JUNK), 0..16);
+    bench.check(&(junk, 1usize..40), |(pieces, piece)| {
+        let said = pieces.concat();
+        if let Ok(rest) = bench.through("http", (said.as_bytes(), piece)) {
+            prop_assert!(
+                said.starts_with("HTTP/1.") && said.as_bytes().ends_with(&rest),
+                "{:?}",
+                said
+            );
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn e3_a_head_without_end_is_refused_within_a_bound() {
+    let bench = Bench::new();
+    let said = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: y\r\n".repeat(20_000);
+    let error = bench.through("http", (said.as_bytes(), 4096)).unwrap_err();
+    assert_eq!(*error.kind(), Kind::Protocol);
+}
