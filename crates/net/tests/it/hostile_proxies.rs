@@ -165,12 +165,13 @@ struct Answer {
 impl Answer {
     fn written(&self) -> Vec<u8> {
         let Self { eol, status, .. } = self;
-        let mut head = String::new();
-        for status in &self.interim {
-            head += &format!("HTTP/1.1 {status} Wait{eol}X: y{eol}{eol}");
-        }
-        head += &format!("HTTP/1.1 {status} {}{eol}{eol}", self.lines.join(eol));
-        [head.as_bytes(), &self.early].concat()
+        let interim = self.interim.iter();
+        let mut heads: Vec<String> = interim
+            .map(|status| format!("HTTP/1.1 {status} Wait{eol}X: y{eol}{eol}"))
+            .collect();
+        let lines = self.lines.join(eol);
+        heads.push(format!("HTTP/1.1 {status} {lines}{eol}{eol}"));
+        [heads.concat().as_bytes(), &self.early].concat()
     }
 }
 

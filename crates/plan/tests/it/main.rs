@@ -8,6 +8,7 @@
 mod download;
 mod edges;
 mod hostile;
+mod hostile_names;
 mod link;
 mod noisy;
 mod race;

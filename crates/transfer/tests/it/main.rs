@@ -6,6 +6,7 @@
 )]
 
 mod harness;
+mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;
 mod rows_a_heads;

@@ -1,15 +1,9 @@
-//! Rows A16 to A18, A21, A27, A28: what an origin refuses, and where it sends one.
-
-use std::net::SocketAddr;
-use std::time::Duration;
-
+//! Rows A16 to A18, A21, A27: what an origin refuses, and where it sends one.
 use haul_lab::{Authority, Content, Origin, Resource, When, breakage};
-use haul_net::{ConnectorConfig, Credentials, Kind, Login, Secret, TlsProblem, connector::Pin};
+use haul_net::{Credentials, Kind, Login, Secret, TlsProblem};
 use haul_transfer::{Connections, GetError};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::time::timeout;
 
-use crate::harness::{Case, Ran, content, serve};
+use crate::harness::{Case, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
@@ -283,58 +277,6 @@ async fn a27_a_good_certificate_and_a_client_certificate_work() {
     });
     case.get(&origin.url("/f.bin")).await.outcome();
     case.assert_file(&content());
-}
-
-/// Downloads from an origin on 127.0.0.1 whose name has these addresses before that one.
-async fn with_addresses_before(origin: &Origin, before: &[&str]) -> Ran {
-    let port = origin.address().port();
-    let mut case = Case::new();
-    case.client.connector.pins = vec![Pin {
-        host: "twofold.test".into(),
-        port,
-        addresses: [before, &["127.0.0.1"]]
-            .concat()
-            .iter()
-            .map(|address| address.parse().unwrap())
-            .collect(),
-    }];
-    let ran = case.get(&format!("http://twofold.test:{port}/f.bin")).await;
-    case.assert_file(&content());
-    ran
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a28_an_address_that_refuses_costs_no_pause() {
-    let origin = serve(Resource::new(content())).await;
-    // Nothing listens on the first two: one of each family.
-    let ran = with_addresses_before(&origin, &["::1", "127.0.0.77"]).await;
-    assert_eq!(ran.outcome().retries, 0);
-}
-
-/// An address on which connecting brings neither an answer nor an error: nobody takes connections from a full queue.
-#[cfg(target_os = "linux")]
-async fn silent(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(address).unwrap();
-    let listener = socket.listen(0).unwrap();
-    let mut waiting = Vec::new();
-    while let Ok(stream) = timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
-        waiting.push(stream.unwrap());
-        assert!(waiting.len() < 64, "its queue has no end");
-    }
-    (listener, waiting)
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a28_an_address_that_is_silent_is_not_waited_for() {
-    let origin = serve(Resource::new(content())).await;
-    let port = origin.address().port();
-    let _silent = silent(([127, 0, 0, 78], port).into()).await;
-    // Waited for, it would cost the connect timeout, and then a retry.
-    let ran = with_addresses_before(&origin, &["127.0.0.78"]).await;
-    assert_eq!(ran.outcome().retries, 0);
-    assert!(ran.outcome().elapsed < ConnectorConfig::default().connect_timeout);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
