@@ -11,7 +11,9 @@ mod socks5;
 mod stream;
 #[cfg(target_os = "linux")]
 mod sys;
+mod target;
 mod tcp;
+mod through;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use url::Url;
 use dns::Dns;
 pub use dns::Pin;
 pub use stream::Stream;
+pub use target::{ConnectorConfig, Family, Target};
 pub use tcp::{Gauge, Tcp};
 
 use crate::auth::Sessions;
@@ -31,89 +34,6 @@ use crate::limit::Limit;
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 use crate::tls::Tls;
-
-/// Which addresses may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
-    /// All, IPv6 first, both raced (RFC 8305).
-    #[default]
-    Any,
-    /// IPv4 only.
-    V4,
-    /// IPv6 only.
-    V6,
-}
-
-impl std::fmt::Display for Family {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Any => "IP",
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        })
-    }
-}
-
-/// The far end of a stream.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Target {
-    /// A name, or an address without brackets.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-}
-
-impl Target {
-    /// Where a URL points. `None` for a URL without host or port.
-    #[must_use]
-    pub fn of(url: &Url) -> Option<Self> {
-        let host = url
-            .host_str()?
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
-        Some(Self {
-            host,
-            port: url.port_or_known_default()?,
-        })
-    }
-}
-
-impl std::fmt::Display for Target {
-    /// As a request writes it: IPv6 addresses in brackets.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-/// Settings of a [`Connector`].
-#[derive(Debug, Clone)]
-pub struct ConnectorConfig {
-    /// The longest that the whole way may take: name, TCP, proxy and TLS.
-    pub connect_timeout: Duration,
-    /// Which addresses may be used.
-    pub family: Family,
-    /// Addresses told beforehand (`--resolve`): these names are not looked up.
-    pub pins: Vec<Pin>,
-    /// Bytes a second that all streams together may read.
-    pub limit_rate: Option<u64>,
-}
-
-impl Default for ConnectorConfig {
-    fn default() -> Self {
-        // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
-        Self {
-            connect_timeout: Duration::from_secs(15),
-            family: Family::default(),
-            pins: Vec::new(),
-            limit_rate: None,
-        }
-    }
-}
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
@@ -269,51 +189,6 @@ impl Connector {
                 })
             }
         }
-    }
-
-    async fn to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let reached = self.reach_proxy(proxy, url).await;
-        reached.map_err(|error| error.through(proxy))
-    }
-
-    async fn reach_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = Target {
-            host: proxy.host.clone(),
-            port: proxy.port,
-        };
-        let mut reached = self.tcp(&target, url).await?;
-        if proxy.scheme == ProxyScheme::Https {
-            let begun = Instant::now();
-            let peer = (proxy.host.as_str(), Standing::Other);
-            reached.stream = self.shared.tls.connect(reached.stream, peer, url).await?;
-            reached.connect += begun.elapsed();
-        }
-        Ok(reached)
-    }
-
-    /// Through a SOCKS5 proxy to the first of a target's addresses that it reaches, over a new connection for each.
-    async fn to_any_address(
-        &self,
-        mut stream: Stream,
-        target: &Target,
-        proxy: &Proxy,
-        url: &Url,
-    ) -> Result<Stream, Error> {
-        let (addresses, _) = self.resolve(target, url).await?;
-        let mut addresses = addresses.into_iter().peekable();
-        while let Some(address) = addresses.next() {
-            let address = Target {
-                host: address.to_string(),
-                port: target.port,
-            };
-            match socks5::tunnel(stream, &address, proxy, url).await {
-                Err(error)
-                    if *error.kind() == Kind::ProxyRefused(None) && addresses.peek().is_some() => {}
-                done => return done,
-            }
-            stream = self.to_proxy(proxy, url).await?.stream;
-        }
-        Err(Error::new(Kind::NoSuchHost(target.host.clone()), url))
     }
 
     async fn resolve(
