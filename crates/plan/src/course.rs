@@ -99,6 +99,8 @@ pub struct Course {
     changes: u32,
     /// How many times the first URL was asked again since bytes last came.
     resolved: u32,
+    /// Whether the last 403 beside others was taken for an expired redirect.
+    doubted: bool,
     /// Answers that were no HTTP since bytes last came.
     garbled: u32,
     /// Whether ranges were given up already.
@@ -117,6 +119,7 @@ impl Course {
             unusable: 0,
             changes: 0,
             resolved: 0,
+            doubted: false,
             garbled: 0,
             one_stream: false,
             begun: false,
@@ -156,9 +159,7 @@ impl Course {
             Trouble::Transport {
                 answered: false, ..
             } if standing.flowing > 0 => Action::Fewer(Duration::ZERO),
-            Trouble::Denied { status: 403 } if standing.flowing > 0 => {
-                Action::Fewer(Duration::ZERO)
-            }
+            Trouble::Denied { status: 403 } if standing.flowing > 0 => self.denied_among(standing),
             Trouble::Transport {
                 answered: false, ..
             } if !self.begun && self.retries() >= self.opening => Action::GiveUp,
@@ -173,6 +174,17 @@ impl Course {
             Trouble::RangeIgnored | Trouble::Refused => self.unusable(standing),
             Trouble::IfRangeMisread => Action::WithoutIfRange,
             Trouble::Changed | Trouble::PastEnd => self.changed(),
+        }
+    }
+
+    /// A limit (A18), or behind a redirect a token that has expired (A16)? Asking the first URL again costs one request and
+    /// tells, so each second refusal does that.
+    fn denied_among(&mut self, standing: Standing) -> Action {
+        self.doubted = standing.redirected && !self.doubted;
+        if self.doubted {
+            Action::ResolveAgain(Duration::ZERO)
+        } else {
+            Action::Fewer(Duration::ZERO)
         }
     }
 

@@ -106,6 +106,30 @@ fn a16_a_redirect_that_expired_is_resolved_again_at_once_then_with_pauses_then_g
 }
 
 #[test]
+fn a16_a_redirect_denied_while_others_flow_is_resolved_again_before_it_counts_as_a_limit() {
+    let mut course = course();
+    let (denied, among) = (
+        Trouble::Denied { status: 403 },
+        Standing {
+            redirected: true,
+            ..AMONG
+        },
+    );
+    for _ in 0..3 {
+        course.on_progress(1);
+        assert_eq!(
+            course.on_trouble(denied, among),
+            Action::ResolveAgain(Duration::ZERO)
+        );
+        course.on_progress(1);
+        assert_eq!(
+            course.on_trouble(denied, among),
+            Action::Fewer(Duration::ZERO)
+        );
+    }
+}
+
+#[test]
 fn a17_busy_alone_waits_as_told_and_busy_among_others_goes_on_with_fewer() {
     let busy = Trouble::Busy {
         retry_after: Some(Duration::from_secs(3)),

@@ -30,7 +30,7 @@ pub use bucket::Bucket;
 pub use checkpoint::{CheckpointClock, CheckpointOptions};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use content_range::{ContentRange, ContentRangeError};
-pub use control::{ConnectionControl, ControlOptions, Sample};
+pub use control::{ConnectionControl, ControlOptions, Refused, Sample};
 pub use course::{Action, Course, Standing, Trouble};
 pub use digest_field::{Expected, expected_digests};
 pub use low_water::low_water;

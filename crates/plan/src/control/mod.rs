@@ -3,7 +3,7 @@
 //! More connections help where an origin or a path limits each one, and hurt where they only share. So the control
 //! climbs while climbing pays and comes back when it does not: it *ramps* (1, 2, 4, 8 ...) as long as the total rate
 //! rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when the rate changes by itself.
-//! Refusals set a ceiling that is lifted slowly.
+//! Refusals set a ceiling that is lifted slowly (`ceiling.rs`).
 //!
 //! The hard part is that a rate over a short window often says nothing: an origin that paces each connection in bursts
 //! (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a pause. Where windows are
@@ -24,6 +24,8 @@ mod level;
 mod probing;
 
 use std::time::Duration;
+
+pub use ceiling::Refused;
 
 use ceiling::Ceiling;
 use level::{Level, REMEMBERED, SCATTER_FROM, SURE};
@@ -110,6 +112,8 @@ pub struct ConnectionControl {
     level: Level,
     /// What refusals allow.
     ceiling: Ceiling,
+    /// The number that was wanted before a refusal which may be an accident.
+    taken: Option<usize>,
     /// When to try another number, and what is known of smaller ones.
     probing: Probing,
     /// From a request to its answer, as the last sample has it.
@@ -132,6 +136,7 @@ impl ConnectionControl {
             target,
             level: Level::new(target),
             ceiling: Ceiling::new(max),
+            taken: None,
             probing: Probing::default(),
             latency: Duration::ZERO,
             watch: LONGEST,
@@ -160,22 +165,25 @@ impl ConnectionControl {
         self.next
     }
 
-    /// A connection was refused while `open` others were up: no more than those.
-    pub fn on_refused(&mut self, now: Duration, open: usize) {
-        self.ceiling.lower(open, now);
-        if self.target > self.ceiling.now() {
-            self.settle(self.ceiling.now(), now);
+    /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
+    pub fn on_refused(&mut self, refused: Refused) {
+        self.ceiling.lower(refused);
+        if !self.ceiling.is_doubted() {
+            self.taken = None;
         }
-    }
-
-    /// The origin is overloaded (429, 503) while `open` connections are up: half of them.
-    pub fn on_busy(&mut self, now: Duration, open: usize) {
-        self.on_refused(now, open.div_ceil(2));
+        if self.target > self.ceiling.now() {
+            if self.ceiling.is_doubted() {
+                self.taken.get_or_insert(self.target);
+            }
+            self.settle(self.ceiling.now(), refused.now);
+        }
     }
 
     /// Takes a look and returns the target.
     pub fn on_sample(&mut self, sample: Sample) -> usize {
-        self.ceiling.lift(sample.now);
+        if self.ceiling.lift(sample.now) {
+            self.give_back(sample.now);
+        }
         self.latency = sample.latency;
         self.next = sample.now.saturating_add(self.window());
         if self.options.fixed {
@@ -193,6 +201,13 @@ impl ConnectionControl {
         }
         self.next = sample.now.saturating_add(self.pause());
         self.target
+    }
+
+    /// What a refusal took turned out to be allowed all the same.
+    fn give_back(&mut self, now: Duration) {
+        if let Some(before) = self.taken.take().filter(|before| *before > self.target) {
+            self.settle(before, now);
+        }
     }
 
     /// How long a level may take until all its connections deliver, or those too many have ended.

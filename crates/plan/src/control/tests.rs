@@ -80,7 +80,7 @@ fn a_fixed_number_is_obeyed_until_it_is_refused() {
         MIB
     });
     assert_eq!(control.target(), 7);
-    control.on_refused(Duration::from_secs(5), 4);
+    control.on_refused(refused(Duration::from_secs(5), 4, false));
     assert_eq!(control.target(), 4);
     drive(
         &mut control,
@@ -91,17 +91,86 @@ fn a_fixed_number_is_obeyed_until_it_is_refused() {
     assert_eq!(control.target(), 4);
 }
 
-#[test]
-fn a17_an_overloaded_origin_gets_half() {
-    let mut control = ConnectionControl::new(ControlOptions {
+fn refused(now: Duration, open: usize, busy: bool) -> Refused {
+    Refused {
+        now,
+        asked: now,
+        open,
+        busy,
+    }
+}
+
+fn of_eight() -> ConnectionControl {
+    ConnectionControl::new(ControlOptions {
         max: 8,
         fixed: true,
         ..ControlOptions::default()
-    });
-    control.on_busy(Duration::ZERO, 8);
-    assert_eq!(control.target(), 4);
-    control.on_busy(Duration::ZERO, 0);
+    })
+}
+
+#[test]
+fn a17_an_origin_that_refuses_again_what_it_took_gets_half() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 7, true));
+    assert_eq!(control.target(), 7);
+    control.on_refused(refused(Duration::from_secs(2), 6, true));
+    assert_eq!(control.target(), 6);
+    control.on_refused(refused(Duration::from_secs(3), 5, true));
+    assert_eq!(control.target(), 3);
+    control.on_refused(refused(Duration::from_secs(4), 0, true));
     assert_eq!(control.target(), 1);
+}
+
+#[test]
+fn a17_refusals_of_one_moment_leave_those_that_were_not_refused() {
+    for busy in [false, true] {
+        let mut control = of_eight();
+        for open in [7, 6, 5] {
+            control.on_refused(Refused {
+                now: Duration::from_millis(1010 + open as u64),
+                asked: Duration::from_secs(1),
+                open,
+                busy,
+            });
+        }
+        assert_eq!(control.target(), 5);
+    }
+}
+
+#[test]
+fn a17_what_was_refused_by_accident_is_given_back_soon() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 5, true));
+    control.on_refused(refused(Duration::from_secs(3), 4, true));
+    // Of the same moment.
+    control.on_refused(Refused {
+        asked: Duration::from_millis(2900),
+        ..refused(Duration::from_millis(3001), 3, true)
+    });
+    assert_eq!(control.target(), 3);
+    let (from, to) = (Duration::from_millis(3001), Duration::from_millis(4100));
+    drive(&mut control, from, to, |_| MIB);
+    assert_eq!(control.target(), 5);
+}
+
+#[test]
+fn a18_one_more_than_the_limit_is_tried_now_and_then_and_costs_nothing() {
+    let mut control = of_eight();
+    control.on_refused(refused(Duration::from_secs(1), 5, true));
+    for (from, lifted) in [(1, 11), (11, 31)] {
+        let (from, lifted) = (Duration::from_secs(from), Duration::from_secs(lifted));
+        drive(&mut control, from, lifted, |_| MIB);
+        control.on_sample(Sample {
+            now: lifted,
+            bytes: 1 << 40,
+            flowing: 5,
+            remaining: 1,
+            latency: Duration::ZERO,
+        });
+        assert_eq!(control.target(), 6);
+        control.on_refused(refused(lifted, 5, true));
+        assert_eq!(control.target(), 5);
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -111,15 +180,17 @@ enum Step {
         bytes: u64,
         flowing: usize,
     },
-    Refused(usize),
-    Busy(usize),
+    Refused {
+        ago: u64,
+        open: usize,
+        busy: bool,
+    },
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0u64..3_000, 0u64..1 << 40, 0usize..40).prop_map(|(after, bytes, flowing)| Step::Sample { after, bytes, flowing }),
-        1 => (0usize..40).prop_map(Step::Refused),
-        1 => (0usize..40).prop_map(Step::Busy),
+        2 => (0u64..3_000, 0usize..40, any::<bool>()).prop_map(|(ago, open, busy)| Step::Refused { ago, open, busy }),
     ]
 }
 
@@ -138,13 +209,10 @@ proptest! {
                     total += bytes;
                     control.on_sample(Sample { now, bytes: total, flowing, remaining: 1, latency: Duration::from_millis(after) });
                 }
-                Step::Refused(open) => {
-                    control.on_refused(now, open);
+                Step::Refused { ago, open, busy } => {
+                    let asked = now.saturating_sub(Duration::from_millis(ago));
+                    control.on_refused(Refused { now, asked, open, busy });
                     prop_assert!(control.target() <= open.max(1) && control.target() <= before);
-                }
-                Step::Busy(open) => {
-                    control.on_busy(now, open);
-                    prop_assert!(control.target() <= before);
                 }
             }
             prop_assert!((1..=max.max(1)).contains(&control.target()));

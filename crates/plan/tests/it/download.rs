@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use haul_plan::{
-    Claim, ClaimId, ConnectionControl, ControlOptions, RangeSet, Sample, SegmentOptions,
+    Claim, ClaimId, ConnectionControl, ControlOptions, RangeSet, Refused, Sample, SegmentOptions,
     SegmentPlan,
 };
 
@@ -40,6 +40,8 @@ struct Worker {
     connection: usize,
     /// What it fetches.
     claim: Claim,
+    /// When it asked for that.
+    asked: Duration,
     /// When its answer begins.
     answers: Duration,
     /// Whether it has begun.
@@ -69,6 +71,8 @@ pub(crate) struct Download<'a> {
     plan: SegmentPlan,
     control: ConnectionControl,
     workers: Vec<Worker>,
+    /// Until when the origin counts connections that were closed before their answer's end.
+    lingering: Vec<Duration>,
     now: Duration,
     bytes: u64,
     outcome: Outcome,
@@ -102,6 +106,7 @@ impl<'a> Download<'a> {
                 .map(|claim| Worker::new(0, claim, Duration::ZERO, Duration::ZERO))
                 .into_iter()
                 .collect(),
+            lingering: Vec::new(),
             now: Duration::ZERO,
             bytes: 0,
             outcome: Outcome {
@@ -120,6 +125,7 @@ impl<'a> Download<'a> {
         while !self.plan.is_complete() {
             assert!(self.now < Duration::from_secs(7200), "never done");
             self.staff();
+            self.answer();
             self.flow();
             self.sample();
             self.now += self.link.step();
@@ -135,7 +141,7 @@ impl<'a> Download<'a> {
         while self.workers.len() < self.control.target() && self.plan.has_work(self.now) {
             if self.link.refuses(self.workers.len()) {
                 self.outcome.refusals += 1;
-                self.control.on_refused(self.now, self.workers.len());
+                self.refused(self.now, false);
                 return;
             }
             let connection = self.made();
@@ -169,19 +175,50 @@ impl<'a> Download<'a> {
             .workers
             .iter()
             .position(|worker| worker.claim.id == id)?;
+        let worker = self.workers.swap_remove(at);
+        if worker.flowing && worker.end(&self.plan, self.now) != Some(End::Whole) {
+            self.lingering.push(self.now + self.link.lingers());
+        }
         self.plan.release(id);
-        Some(self.workers.swap_remove(at))
+        Some(worker)
+    }
+
+    /// The control is told of a refusal.
+    fn refused(&mut self, asked: Duration, busy: bool) {
+        self.control.on_refused(Refused {
+            now: self.now,
+            asked,
+            open: self.workers.len(),
+            busy,
+        });
+    }
+
+    /// Answers begin, or are refused.
+    fn answer(&mut self) {
+        self.lingering.retain(|until| *until > self.now);
+        let due = |worker: &&Worker| !worker.flowing && worker.answers <= self.now;
+        let due: Vec<ClaimId> = self
+            .workers
+            .iter()
+            .filter(due)
+            .map(|w| w.claim.id)
+            .collect();
+        for id in due {
+            let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
+            if self.link.is_busy(flowing + self.lingering.len()) {
+                if let Some(worker) = self.dismiss(id) {
+                    self.refused(worker.asked, true);
+                }
+            } else if let Some(worker) = self.workers.iter_mut().find(|w| w.claim.id == id) {
+                worker.flowing = true;
+                worker.heard = self.now;
+                self.plan.first_byte(id, self.now);
+            }
+        }
     }
 
     /// A step's bytes arrive and are written.
     fn flow(&mut self) {
-        for worker in &mut self.workers {
-            if !worker.flowing && worker.answers <= self.now {
-                worker.flowing = true;
-                worker.heard = self.now;
-                self.plan.first_byte(worker.claim.id, self.now);
-            }
-        }
         let flowing = self.workers.iter().filter(|worker| worker.flowing);
         let flows: Vec<Flow> = flowing.map(|worker| worker.view(self.now)).collect();
         let given = self
@@ -241,6 +278,7 @@ impl Worker {
     fn new(connection: usize, claim: Claim, now: Duration, answers: Duration) -> Self {
         Self {
             connection,
+            asked: now,
             claim,
             answers,
             flowing: false,

@@ -35,6 +35,16 @@ pub(crate) trait Link {
         false
     }
 
+    /// Whether a request on one more connection is answered 503 when so many others are being answered.
+    fn is_busy(&self, _answering: usize) -> bool {
+        false
+    }
+
+    /// For how long the origin still counts a connection that was closed before its answer's end.
+    fn lingers(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Bytes that each flow gets in a step of `seconds` that begins at `now`.
     fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64>;
 }
@@ -55,6 +65,10 @@ pub(crate) struct Limits {
     pub(crate) stalled: Option<usize>,
     /// No more connections than this.
     pub(crate) most: usize,
+    /// No more answers at a time than this: 503 to the others.
+    pub(crate) answers: usize,
+    /// How long a connection counts that was closed before its answer's end.
+    pub(crate) lingers: Duration,
     /// From a request to its answer, where that is more than the latency.
     pub(crate) late: Duration,
     /// How fine time runs.
@@ -75,6 +89,8 @@ impl Default for Limits {
             slow: None,
             stalled: None,
             most: usize::MAX,
+            answers: usize::MAX,
+            lingers: Duration::ZERO,
             late: Duration::ZERO,
             later: None,
         }
@@ -96,6 +112,14 @@ impl Link for Limits {
 
     fn refuses(&self, open: usize) -> bool {
         open >= self.most
+    }
+
+    fn is_busy(&self, answering: usize) -> bool {
+        answering >= self.answers
+    }
+
+    fn lingers(&self) -> Duration {
+        self.lingers
     }
 
     fn give(&self, now: Duration, seconds: f64, flows: &[Flow]) -> Vec<f64> {

@@ -7,7 +7,7 @@ use haul_plan::ControlOptions;
 
 use crate::download::{Download, Outcome};
 use crate::link::{Bursts, Limits, Link, MIB};
-use crate::race::{fixed, mib, within};
+use crate::race::{fixed, mib, race, within};
 
 /// The goal, for jobs that are not over with the ramp.
 #[track_caller]
@@ -57,6 +57,27 @@ fn a18_an_origin_that_refuses_the_fifth_connection() {
     // Nor is it asked for a fifth again and again: in half a minute twice, since a limit may have been lifted.
     let outcome = Download::new(&link, mib(960.0), ControlOptions::default()).run();
     assert!((1..=3).contains(&outcome.refusals), "{outcome:?}");
+}
+
+#[test]
+fn a17_an_origin_that_answers_503_beyond_a_number_of_connections_gets_that_number() {
+    for answers in [2, 3, 5] {
+        for lingers in [0, 30, 300] {
+            let link = Limits {
+                rate: 4.0 * MIB,
+                answers,
+                lingers: Duration::from_millis(lingers),
+                ..Limits::default()
+            };
+            let length = mib(4.0 * 60.0 * answers as f64);
+            let (ratio, settled) = race(&link, length, [answers]);
+            assert!(
+                ratio <= 1.10,
+                "{answers} {lingers}: {ratio:.3} times the best"
+            );
+            assert_eq!(settled, answers, "{lingers}");
+        }
+    }
 }
 
 #[test]
