@@ -145,6 +145,12 @@ impl Answer {
         self.recycle();
     }
 
+    /// The error of a body that ended as its framing says, and yet before what its head promised: only the reader knows.
+    #[must_use]
+    pub fn cut_short(&self) -> Error {
+        Error::new(Kind::Closed, &self.url)
+    }
+
     fn outcome(&self, piece: Result<Option<Bytes>, Broke>) -> Result<Option<Bytes>, Error> {
         piece.map_err(|broke| match broke {
             Broke::Stalled => Error::new(Kind::Stall, &self.url),

@@ -67,7 +67,8 @@ impl Checkpointer {
     /// Waits for the checkpoint that runs; never returns when none does. Cancel safe.
     ///
     /// # Errors
-    /// What the disk said: the job cannot keep its state.
+    /// What the disk said: the job cannot keep its state. The journal is closed for good then, with what was claimed before:
+    /// a kernel that could not write pages may forget them, so that nothing later in this run can be known to be on disk.
     pub(super) async fn ended(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
             Some(Ok(journal)) => {

@@ -156,3 +156,51 @@ fn b2_a_sync_that_fails_claims_nothing() {
     assert!(checkpoint(&Broken, Some(journal), spans).is_err());
     assert_eq!(load(&path, &url).unwrap().unwrap().spans, []);
 }
+
+/// Three checkpoints of which the last one fails, and what a job does then: it closes with what is left. The journal still
+/// claims what the first two did.
+#[tokio::test]
+async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
+    #[derive(Debug, Default)]
+    struct FailsAtThird(std::sync::atomic::AtomicUsize);
+    impl Storage for FailsAtThird {
+        fn write_at(&self, _: u64, _: &[Bytes]) -> io::Result<()> {
+            Ok(())
+        }
+        fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn sync(&self) -> io::Result<()> {
+            match self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+                2 => Err(io::ErrorKind::StorageFull.into()),
+                _ => Ok(()),
+            }
+        }
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn length(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("journal");
+    let url = Url::parse("http://h.test/f").unwrap();
+    let journal = Journal::create(&path, &Header::new(&url, 10_000, &Version::default())).unwrap();
+    let storage = Arc::new(FailsAtThird::default());
+    let mut keeper = Checkpointer::new(storage, Some(journal), CheckpointOptions::default());
+    let piece = |n: u64| {
+        vec![Span {
+            start: n * 100,
+            end: n * 100 + 100,
+            crc: 0,
+        }]
+    };
+    for n in 0..3 {
+        keeper.begin(piece(n));
+        assert_eq!(keeper.ended().await.is_ok(), n < 2);
+    }
+    let _ = keeper.close(piece(3)).await;
+    let claimed = load(&path, &url).unwrap().unwrap().ranges();
+    assert_eq!(claimed.iter().collect::<Vec<_>>(), [0..200]);
+}

@@ -7,7 +7,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 /// Leave to hold one connection to a host; given back when dropped.
-pub(super) type Permit = OwnedSemaphorePermit;
+#[derive(Debug)]
+pub(super) struct Permit {
+    /// Whose connection it is for.
+    host: Arc<Host>,
+    /// What is given back.
+    _held: OwnedSemaphorePermit,
+}
+
+impl Permit {
+    /// Whether it is for a connection to this host.
+    pub(super) fn is_for(&self, host: &Arc<Host>) -> bool {
+        Arc::ptr_eq(&self.host, host)
+    }
+}
 
 /// One origin's connections.
 #[derive(Debug)]
@@ -19,24 +32,33 @@ pub(super) struct Host {
 impl Host {
     /// Waits for a permit: a job's first connection. A job waits here with nothing in its hands, so none can block
     /// another for ever. Cancel safe.
-    pub(super) async fn permit(&self) -> Option<Permit> {
-        Arc::clone(&self.permits).acquire_owned().await.ok()
+    pub(super) async fn permit(self: &Arc<Self>) -> Option<Permit> {
+        let held = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        Some(self.hold(held))
     }
 
     /// A permit if one is free: a job's further connections.
-    pub(super) fn try_permit(&self) -> Option<Permit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
+    pub(super) fn try_permit(self: &Arc<Self>) -> Option<Permit> {
+        let held = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(self.hold(held))
+    }
+
+    fn hold(self: &Arc<Self>, held: OwnedSemaphorePermit) -> Permit {
+        Permit {
+            host: Arc::clone(self),
+            _held: held,
+        }
     }
 }
 
-/// The hosts that an engine's jobs talk to.
-#[derive(Debug)]
+/// The hosts that an engine's jobs talk to. Clones are of the same hosts.
+#[derive(Debug, Clone)]
 pub(super) struct Hosts {
     /// Connections a host.
     limit: usize,
     /// By scheme, name and port. Entries nobody uses are dropped when a new one comes, so this grows with the jobs
     /// that run and not with those that have ended.
-    known: Mutex<HashMap<String, Arc<Host>>>,
+    known: Arc<Mutex<HashMap<String, Arc<Host>>>>,
 }
 
 impl Hosts {
@@ -44,7 +66,7 @@ impl Hosts {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
-            known: Mutex::default(),
+            known: Arc::default(),
         }
     }
 
@@ -79,8 +101,15 @@ mod tests {
             .collect();
         assert_eq!(held.len(), 2);
         assert!(a.try_permit().is_none());
+        assert!(held[0].is_for(&again));
         drop((held, a, again));
-        let _b = hosts.of(&Url::parse("http://b.test/").unwrap());
-        assert_eq!(hosts.known.lock().unwrap().len(), 1);
+        let b = hosts.of(&Url::parse("http://b.test/").unwrap());
+        let a = hosts.of(&Url::parse("http://a.test/").unwrap());
+        assert!(!b.try_permit().unwrap().is_for(&a));
+        drop(a);
+        let _c = hosts.of(&Url::parse("http://c.test/").unwrap());
+        drop(b);
+        let _d = hosts.of(&Url::parse("http://d.test/").unwrap());
+        assert_eq!(hosts.known.lock().unwrap().len(), 2);
     }
 }

@@ -143,6 +143,10 @@ impl<'a> Run<'a> {
         if begun.answer.redirected {
             self.url = begun.answer.url.clone();
         }
+        let Some((host, permit)) = self.admitted((host, permit)) else {
+            // The host that delivers has no room for us: its answer is let go, and asked for again when there is.
+            return Ok(None);
+        };
         if matches!(begun.brings, Brings::NotModified) {
             begun.answer.discard().await;
             return Ok(Some(self.not_modified(place)));

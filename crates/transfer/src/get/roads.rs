@@ -109,6 +109,7 @@ impl Run<'_> {
             epoch: Instant::now(),
             first_url: self.job.url.clone(),
             url: self.url.clone(),
+            hosts: self.engine.hosts.clone(),
             plan: SegmentPlan::new(total, &done, self.segment_options()),
             if_range: self.if_range,
         };
@@ -125,7 +126,6 @@ impl Run<'_> {
             checkpoints: Checkpointer::new(storage, journal, options.checkpoint.clone()),
             course: &mut self.course,
             follower,
-            host: Arc::clone(&landing.host),
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_net::Answer;
-use haul_plan::{Action, ConnectionControl, Course, Sample, Standing, Trouble};
+use haul_plan::{Action, ConnectionControl, Course, Refused, Sample, Standing, Trouble};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::LOOK;
 use super::checkpoint::Checkpointer;
 use super::failure::Failure;
-use super::hosts::{Host, Permit};
+use super::hosts::Permit;
 use super::shared::Shared;
-use super::worker::{End, Exit, Worker};
+use super::worker::{End, Exit, Failed, Worker};
 use crate::checksum::Follower;
 use crate::error::GetError;
 use crate::event::{Event, EventSender};
@@ -60,8 +60,6 @@ pub(super) struct Coordinator<'a> {
     pub(super) checkpoints: Checkpointer,
     /// Hashes behind the download.
     pub(super) follower: Option<Follower>,
-    /// Connections to this host that all jobs together may hold.
-    pub(super) host: Arc<Host>,
     /// Where events go.
     pub(super) events: EventSender,
     /// Stops the job, keeping what can be resumed.
@@ -134,9 +132,7 @@ impl Coordinator<'_> {
     /// Brings the number of workers up to the target, as far as there is work for them.
     fn staff(&mut self, first: &mut Option<First>) {
         let (target, running) = (self.control.target(), self.floor.numbers.len());
-        self.shared
-            .surplus
-            .store(running.saturating_sub(target), Ordering::Relaxed);
+        self.shared.wanted.store(target, Ordering::Relaxed);
         if self.floor.hold.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -149,7 +145,7 @@ impl Coordinator<'_> {
             }
             let (answer, permit) = match first.take() {
                 Some(First { answer, permit }) => (answer, permit),
-                None => match self.host.try_permit() {
+                None => match self.shared.host().try_permit() {
                     Some(permit) => (None, permit),
                     // The host's limit is reached by this job and others; those that run go on.
                     None => return,
@@ -165,14 +161,12 @@ impl Coordinator<'_> {
             job: self.job,
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
+            permit,
         };
         let first = answer.and_then(|(answer, range)| Some((answer, self.shared.adopt(range)?)));
         self.floor.numbers.push(number);
-        self.floor.workers.spawn(async move {
-            let exit = worker.run(first).await;
-            drop(permit);
-            exit
-        });
+        self.shared.joins();
+        self.floor.workers.spawn(worker.run(first));
     }
 
     /// Waits for whatever comes first.
@@ -202,8 +196,8 @@ impl Coordinator<'_> {
             Wake::Look => self.look(),
             Wake::Exit(Ok(exit)) => {
                 self.floor.numbers.retain(|number| *number != exit.number);
-                if let End::Failed(failure, range) = exit.end {
-                    return self.on_failure(failure, range).await;
+                if let End::Failed(failed) = exit.end {
+                    return self.on_failure(failed).await;
                 }
             }
             // A worker is aborted only after this loop has ended, so it panicked: the bug is passed on.
@@ -268,14 +262,21 @@ impl Coordinator<'_> {
 
     async fn on_failure(
         &mut self,
-        failure: Failure,
-        range: Range<u64>,
+        Failed {
+            failure,
+            range,
+            asked,
+            url,
+        }: Failed,
     ) -> Result<Option<Ended>, GetError> {
         self.account();
-        let url = self.shared.url();
         let Some(trouble) = failure.trouble() else {
             return Err(failure.into_error(&url, Some(range), &self.path));
         };
+        if matches!(trouble, Trouble::Denied { .. }) && url != self.shared.url() {
+            // What expired there is not asked there any more; whoever works next asks where requests go now.
+            return Ok(None);
+        }
         let standing = Standing {
             flowing: self.vouching(),
             redirected: url != self.shared.first_url,
@@ -289,12 +290,12 @@ impl Coordinator<'_> {
             Action::OneStream => return Ok(Some(Ended::OneStream)),
             Action::WithoutIfRange => self.shared.if_range.store(false, Ordering::Relaxed),
             Action::Fewer(wait) => {
-                self.lower(&failure);
+                self.lower(&failure, asked);
                 self.pause(wait, &failure).await;
             }
             Action::Retry(wait) => {
                 if matches!(failure, Failure::Status { .. }) {
-                    self.lower(&failure);
+                    self.lower(&failure, asked);
                 }
                 self.pause(wait, &failure).await;
             }
@@ -315,13 +316,14 @@ impl Coordinator<'_> {
         }
     }
 
-    /// The origin wants fewer connections than there are: those that run now, or half of them when it is overloaded.
-    fn lower(&mut self, failure: &Failure) {
-        let (now, others) = (self.shared.now(), self.floor.numbers.len());
-        match failure.trouble() {
-            Some(Trouble::Busy { .. }) => self.control.on_busy(now, others),
-            _ => self.control.on_refused(now, others),
-        }
+    /// The origin wants fewer connections than there were when it was asked.
+    fn lower(&mut self, failure: &Failure, asked: Duration) {
+        self.control.on_refused(Refused {
+            now: self.shared.now(),
+            asked,
+            open: self.floor.numbers.len(),
+            busy: matches!(failure.trouble(), Some(Trouble::Busy { .. })),
+        });
     }
 
     /// No new worker for this long.

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::failure::Failure;
+use super::hosts::{Host, Hosts};
 use super::ledger::Ledger;
 use crate::disk::Storage;
 use crate::journal::Span;
@@ -33,18 +34,31 @@ pub(super) struct Shared {
     pub(super) epoch: Instant,
     /// The URL the user gave.
     pub(super) first_url: Url,
-    /// Where redirects led, asked directly by all but the first request.
-    url: Mutex<Url>,
+    /// Where requests go.
+    site: Mutex<Site>,
+    /// Knows the limits of hosts.
+    hosts: Hosts,
     /// The plan and what goes with it.
     table: Mutex<Table>,
-    /// Workers too many: each that sees one here takes it and retires at its next segment.
-    pub(super) surplus: AtomicUsize,
+    /// Workers that are wanted.
+    pub(super) wanted: AtomicUsize,
+    /// Workers at work: one that retires takes itself out before the coordinator knows, so that no other goes in its stead.
+    working: AtomicUsize,
     /// Whether If-Range is understood by this origin (row A4).
     pub(super) if_range: AtomicBool,
     /// Bytes that came over the wire, in this run and for this job.
     pub(super) fetched: AtomicU64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,
+}
+
+/// Where requests go.
+#[derive(Debug)]
+struct Site {
+    /// Where redirects led, asked directly by all but the first request.
+    url: Url,
+    /// The host there, whose limit counts.
+    host: Arc<Host>,
 }
 
 /// What is under the lock.
@@ -78,14 +92,19 @@ impl Shared {
             pinned: start.pinned,
             epoch: start.epoch,
             first_url: start.first_url,
-            url: Mutex::new(start.url),
+            site: Mutex::new(Site {
+                host: start.hosts.of(&start.url),
+                url: start.url,
+            }),
+            hosts: start.hosts,
             table: Mutex::new(Table {
                 plan: start.plan,
                 ledger: Ledger::default(),
                 cuts: HashMap::new(),
                 flowing: 0,
             }),
-            surplus: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
+            working: AtomicUsize::new(0),
             if_range: AtomicBool::new(start.if_range),
             fetched: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -104,10 +123,16 @@ impl Shared {
 
     /// Where requests go now.
     pub(super) fn url(&self) -> Url {
-        self.url
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.site().url.clone()
+    }
+
+    /// The host that requests go to now.
+    pub(super) fn host(&self) -> Arc<Host> {
+        Arc::clone(&self.site().host)
+    }
+
+    fn site(&self) -> MutexGuard<'_, Site> {
+        self.site.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes that came over the wire.
@@ -122,13 +147,25 @@ impl Shared {
 
     /// Sends requests elsewhere from now on.
     pub(super) fn set_url(&self, url: Url) {
-        *self.url.lock().unwrap_or_else(PoisonError::into_inner) = url;
+        let host = self.hosts.of(&url);
+        *self.site() = Site { url, host };
     }
 
-    /// Whether the worker that asks should retire: fewer are wanted than there are.
+    /// A worker begins.
+    pub(super) fn joins(&self) {
+        self.working.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A worker ends that was not retired.
+    pub(super) fn leaves(&self) {
+        self.working.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the worker that asks should retire, since fewer are wanted than there are: then it counts no more.
     pub(super) fn retires(&self) -> bool {
-        let one_less = |surplus: usize| surplus.checked_sub(1);
-        self.surplus
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        let one_less = |working: usize| (working > wanted).then(|| working - 1);
+        self.working
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
             .is_ok()
     }
@@ -235,6 +272,8 @@ pub(super) struct Start {
     pub(super) first_url: Url,
     /// Where redirects led.
     pub(super) url: Url,
+    /// Knows the limits of hosts.
+    pub(super) hosts: Hosts,
     /// Who fetches what.
     pub(super) plan: SegmentPlan,
     /// Whether If-Range may be sent.

@@ -27,6 +27,21 @@ impl Run<'_> {
         }
     }
 
+    /// Leave to hold a connection to the host that answered, which after a redirect is another than was asked: the limit is
+    /// that of the host that delivers. `None` when that one has none to give; the job then waits for it with nothing in its hands.
+    pub(super) fn admitted(
+        &self,
+        (host, permit): (Arc<Host>, Permit),
+    ) -> Option<(Arc<Host>, Permit)> {
+        let there = self.engine.hosts.of(&self.url);
+        if permit.is_for(&there) {
+            return Some((host, permit));
+        }
+        drop(permit);
+        let permit = there.try_permit()?;
+        Some((there, permit))
+    }
+
     /// What the first request asks for.
     pub(super) fn first_range(&self, held: Option<&Partial>) -> Option<Range<u64>> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());

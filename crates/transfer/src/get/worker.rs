@@ -11,9 +11,11 @@ use std::time::Duration;
 
 use haul_net::Answer;
 use haul_plan::ClaimId;
+use url::Url;
 
 use super::batch::Batch;
 use super::failure::Failure;
+use super::hosts::Permit;
 use super::shared::{Held, Shared};
 use crate::checksum::Crc32c;
 use crate::disk::blocking;
@@ -31,6 +33,8 @@ pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     /// Where ended segments are told.
     pub(super) events: EventSender,
+    /// Leave to hold its connection.
+    pub(super) permit: Permit,
 }
 
 /// How a worker ended.
@@ -45,10 +49,23 @@ pub(super) struct Exit {
 /// Why a worker ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Nothing is left to claim, or fewer workers are wanted.
+    /// Nothing is left to claim, fewer workers are wanted, or another host is asked now.
     Done,
-    /// A request failed; these bytes had been asked for.
-    Failed(Failure, Range<u64>),
+    /// A request failed.
+    Failed(Failed),
+}
+
+/// A request that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// Why.
+    pub(super) failure: Failure,
+    /// The bytes that had been asked for.
+    pub(super) range: Range<u64>,
+    /// When they had been asked for.
+    pub(super) asked: Duration,
+    /// Where.
+    pub(super) url: Url,
 }
 
 impl Worker {
@@ -62,20 +79,38 @@ impl Worker {
     }
 
     async fn work(&self, first: Option<(Answer, Held)>) -> End {
-        if let Some((answer, held)) = first
-            && let Err(failure) = self.segment(Some(answer), &held).await
-        {
-            return End::Failed(failure, held.claim.range);
-        }
-        while !self.shared.retires() {
-            let Some(held) = self.shared.claim() else {
-                break;
+        let (mut answer, mut held) = match first {
+            Some((answer, held)) => (Some(answer), Some(held)),
+            None => (None, None),
+        };
+        loop {
+            if held.is_none() && self.shared.retires() {
+                return End::Done;
+            }
+            let next = held.take().or_else(|| self.claim());
+            let Some(next) = next else {
+                self.shared.leaves();
+                return End::Done;
             };
-            if let Err(failure) = self.segment(None, &held).await {
-                return End::Failed(failure, held.claim.range);
+            let (asked, url) = (self.shared.now(), self.shared.url());
+            if let Err(failure) = self.segment(answer.take(), &next).await {
+                self.shared.leaves();
+                return End::Failed(Failed {
+                    failure,
+                    range: next.claim.range,
+                    asked,
+                    url,
+                });
             }
         }
-        End::Done
+    }
+
+    /// The next claim, as long as requests go to the host that this worker may hold a connection to.
+    fn claim(&self) -> Option<Held> {
+        if !self.permit.is_for(&self.shared.host()) {
+            return None;
+        }
+        self.shared.claim()
     }
 
     /// Fetches one claim, as far as it stays ours. Whatever happens, the claim is released.
@@ -84,68 +119,75 @@ impl Worker {
             shared: &self.shared,
             id: held.claim.id,
         };
-        let started = self.shared.now();
+        let mut came = Came {
+            worker: self,
+            range: held.claim.range.start..held.claim.range.start,
+            since: self.shared.now(),
+        };
         let fetch = async {
-            let answer = match answer {
-                Some(answer) => answer,
-                None => self.shared.ask(held.claim.range.clone()).await?.0,
+            let (answer, end) = match answer {
+                Some(answer) => (answer, held.claim.range.end),
+                None => {
+                    let (answer, range) = self.shared.ask(held.claim.range.clone()).await?;
+                    (answer, range.end)
+                }
             };
             self.shared
                 .table()
                 .plan
                 .first_byte(held.claim.id, self.shared.now());
-            self.body(answer, held).await
+            self.body(answer, held.claim.id, &mut came.range.end, end)
+                .await
         };
-        let came = tokio::select! {
-            came = fetch => came,
+        let ended = tokio::select! {
+            ended = fetch => ended,
             // Another worker has taken the whole rest: this connection was too slow, and goes.
-            () = held.cut.cancelled() => return Ok(()),
+            () = held.cut.cancelled() => Ok(()),
         };
-        let (written, failure) = match came {
-            Ok(written) => (written, None),
-            Err(Broken { written, failure }) => (written, Some(failure)),
-        };
-        if written > 0 {
-            self.tell(held.claim.range.start, written, started).await;
+        if let Some(event) = came.told() {
+            // Nobody listening is no reason to stop.
+            let _ = self.events.send(event).await;
         }
-        failure.map_or(Ok(()), Err)
+        ended
     }
 
-    /// Reads a body into the file; returns how many bytes got there.
-    async fn body(&self, mut answer: Answer, held: &Held) -> Result<u64, Broken> {
+    /// Reads a body into the file from `at` on, which follows what got there. The head promised bytes up to `end`.
+    async fn body(
+        &self,
+        mut answer: Answer,
+        id: ClaimId,
+        at: &mut u64,
+        end: u64,
+    ) -> Result<(), Failure> {
         let _flowing = Flowing::new(&self.shared);
-        let mut at = held.claim.range.start;
         let mut batch = Batch::new();
+        let broken = |error| Failure::Transport {
+            error: Box::new(error),
+            answered: true,
+        };
         loop {
             let broke = match batch.gather(&mut answer, &self.shared.fetched).await {
                 Ok(more) if !more && batch.bytes() == 0 => break,
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
-            let ours = self
-                .write(&mut batch, held.claim.id, at)
-                .map_err(|failure| Broken {
-                    written: at - held.claim.range.start,
-                    failure,
-                })?;
-            at += ours.written;
+            let ours = self.write(&mut batch, id, *at)?;
+            *at += ours.written;
             if let Some(error) = broke {
-                let failure = Failure::Transport {
-                    error: Box::new(error),
-                    answered: true,
-                };
-                return Err(Broken {
-                    written: at - held.claim.range.start,
-                    failure,
-                });
+                return Err(broken(error));
             }
             if ours.cut {
                 // The rest belongs to another worker. What is left of this answer is not worth reading.
-                return Ok(at - held.claim.range.start);
+                return Ok(());
             }
         }
+        if *at < end.min(self.shared.table().plan.end(id)) {
+            // Framed so that its end is no error (chunked, or closed), yet not what the head said (row A10): asked for again
+            // without a price, such answers would follow each other for ever.
+            return Err(broken(answer.cut_short()));
+        }
         answer.recycle();
-        Ok(at - held.claim.range.start)
+        Ok(())
     }
 
     /// Writes what of the batch is still this worker's, and empties it.
@@ -177,34 +219,6 @@ impl Worker {
             cut: ours < came,
         })
     }
-
-    /// Tells that a request ended that had brought bytes.
-    async fn tell(&self, start: u64, written: u64, started: Duration) {
-        self.shared.segments.fetch_add(1, Ordering::Relaxed);
-        let event = Event::Segment {
-            job: self.job,
-            range: start..start + written,
-            elapsed: self.shared.now().saturating_sub(started),
-            connection: self.number,
-        };
-        // Nobody listening is no reason to stop.
-        let _ = self.events.send(event).await;
-    }
-}
-
-/// A body that ended early: what got into the file, and why no more did.
-struct Broken {
-    written: u64,
-    failure: Failure,
-}
-
-impl From<Failure> for Broken {
-    fn from(failure: Failure) -> Self {
-        Self {
-            written: 0,
-            failure,
-        }
-    }
 }
 
 /// What became of a batch.
@@ -213,6 +227,42 @@ struct Wrote {
     written: u64,
     /// Whether some of the bytes at hand belonged to another worker by now.
     cut: bool,
+}
+
+/// What a request brought. Dropped before that was told, with a worker whose rest another has fetched by now, it is told all the
+/// same unless the channel is full.
+struct Came<'a> {
+    worker: &'a Worker,
+    /// Where it lies in the resource.
+    range: Range<u64>,
+    /// When it was asked for.
+    since: Duration,
+}
+
+impl Came<'_> {
+    /// The event to tell, once, if there is anything.
+    fn told(&mut self) -> Option<Event> {
+        let range = std::mem::replace(&mut self.range, 0..0);
+        let shared = &self.worker.shared;
+        if range.is_empty() {
+            return None;
+        }
+        shared.segments.fetch_add(1, Ordering::Relaxed);
+        Some(Event::Segment {
+            job: self.worker.job,
+            range,
+            elapsed: shared.now().saturating_sub(self.since),
+            connection: self.worker.number,
+        })
+    }
+}
+
+impl Drop for Came<'_> {
+    fn drop(&mut self) {
+        if let Some(event) = self.told() {
+            let _ = self.worker.events.try_send(event);
+        }
+    }
 }
 
 /// Gives a claim back when its worker is through with it or dropped.

@@ -7,8 +7,10 @@
 
 mod harness;
 mod rows_a_addresses;
+mod hosts;
 mod rows_a_bodies;
 mod rows_a_encoded;
+mod rows_a_ended;
 mod rows_a_heads;
 mod rows_a_names;
 mod rows_a_ranges;

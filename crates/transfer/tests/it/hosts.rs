@@ -1,0 +1,65 @@
+//! The per-host limit: whose it is, and who waits for it.
+
+use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_net::Client;
+use haul_transfer::{Connections, Engine, Job, Output};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{Case, LIMIT, content, serve};
+
+/// An origin that sends everybody elsewhere.
+async fn sends_to(far: &Origin) -> Origin {
+    let away = breakage::status_with(302, "Location", far.url("/f.bin"));
+    serve(Resource::new(content()).rule(When::always(), away)).await
+}
+
+/// Runs a job for each URL through one engine.
+async fn all(case: &Case, urls: Vec<String>) {
+    let (sender, mut receiver) = mpsc::channel(64);
+    let client = Client::new(case.client.clone()).unwrap();
+    let engine = Engine::new(client, case.options.clone(), sender);
+    let mut jobs = JoinSet::new();
+    for (id, url) in (0..).zip(urls) {
+        let job = Job {
+            id,
+            url: url.parse().unwrap(),
+            output: Output::File(case.dir.path().join(format!("f{id}"))),
+            checksums: Vec::new(),
+        };
+        let engine = engine.clone();
+        jobs.spawn(async move { engine.get(job, CancellationToken::new()).await });
+    }
+    drop(engine);
+    while receiver.recv().await.is_some() {}
+    for done in jobs.join_all().await {
+        done.unwrap();
+    }
+}
+
+/// Four hosts redirect to one: the limit of that one counts, for first requests as for all others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_is_that_of_the_host_that_delivers() {
+    let mut case = Case::new();
+    let n = 3;
+    case.options.connections = Connections::Fixed(n);
+    let far = Origin::builder()
+        .resource("/f.bin", Resource::new(Content::random(3, 1 << 20)))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let mut nears = Vec::new();
+    for _ in 0..5 {
+        nears.push(sends_to(&far).await);
+    }
+    let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
+    within(LIMIT, all(&case, urls)).await;
+    // A job that finds the host full has seen the head of an answer: it lets that go before it waits.
+    let streaming = far.asked().iter().map(|asked| asked.open).max().unwrap();
+    assert!(streaming <= n + 5, "{streaming} connections");
+    for id in 0..5 {
+        let found = std::fs::read(case.dir.path().join(format!("f{id}"))).unwrap();
+        assert!(found == Content::random(3, 1 << 20).to_vec());
+    }
+}
