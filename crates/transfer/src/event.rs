@@ -25,7 +25,8 @@ pub enum Event {
         /// What is fetched; carries no login, but may hold other secrets: see [`haul_net::shown`].
         url: Url,
     },
-    /// The first answer came: where the bytes go and how many there are.
+    /// Where the bytes go and how many there are: known from the first answer, and before that from what an earlier run left,
+    /// of which an answer may bring other news.
     Named {
         /// Which job.
         job: u64,
@@ -76,10 +77,12 @@ pub enum Event {
         /// What, in words.
         text: String,
     },
-    /// All bytes are there; what is left is reading them (a checksum, or what an earlier run left).
+    /// Bytes that are there are read back: those that an earlier run left, at the beginning, or all of them, for a checksum.
     Verifying {
         /// Which job.
         job: u64,
+        /// How many.
+        bytes: u64,
     },
     /// The file stands under its final name.
     Finished {
@@ -110,7 +113,7 @@ impl Event {
             | Self::Segment { job, .. }
             | Self::Retry { job, .. }
             | Self::Warning { job, .. }
-            | Self::Verifying { job }
+            | Self::Verifying { job, .. }
             | Self::Finished { job, .. }
             | Self::Failed { job, .. } => *job,
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use haul_plan::{Algorithm, CheckpointOptions, Checksum, RetryOptions};
 use url::Url;
 
+use crate::disk::Layer;
+
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
@@ -60,6 +62,8 @@ pub struct GetOptions {
     pub retry: RetryOptions,
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
+    /// What lies between the engine and its partial files.
+    pub layer: Layer,
 }
 
 impl Default for GetOptions {
@@ -74,6 +78,7 @@ impl Default for GetOptions {
             decode: false,
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
+            layer: Layer::default(),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Running {
     pub(super) length: Option<u64>,
     /// At work for it.
     pub(super) connections: usize,
-    /// All bytes are there; they are read once more.
+    /// Bytes that are there are read once more.
     pub(super) verifying: bool,
     /// How fast they come.
     pub(super) meter: Meter,
@@ -92,11 +92,11 @@ impl Board {
                     running.verifying = false;
                 }
             }
-            Event::Verifying { job } => {
+            Event::Verifying { job, bytes } => {
                 if let Some(running) = self.running.get_mut(job) {
                     running.verifying = true;
                     running.connections = 0;
-                    running.done = running.length.unwrap_or(running.done);
+                    running.done = *bytes;
                 }
             }
             Event::Finished { job, bytes, .. } => self.end(*job, Some(*bytes)),

@@ -110,7 +110,7 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
             json!({"event": "retry", "attempt": attempt, "wait_ms": millis(*wait), "why": why})
         }
         Event::Warning { text, .. } => json!({"event": "warning", "text": text}),
-        Event::Verifying { .. } => json!({"event": "verifying"}),
+        Event::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),
         Event::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }

@@ -75,7 +75,13 @@ fn the_stages_of_a_download() {
     let stages = [
         ("fast", progress(0, 95 * MIB, 1)),
         ("over again", progress(0, MIB, 1)),
-        ("verifying", Event::Verifying { job: 0 }),
+        (
+            "verifying",
+            Event::Verifying {
+                job: 0,
+                bytes: 10 << 20,
+            },
+        ),
         (
             "finished",
             Event::Finished {
@@ -226,7 +232,13 @@ fn plain_has_a_line_a_second_and_the_notes() {
     for event in [segment, retry, warning] {
         lines.extend(plain.on_event(ms(2600), &event));
     }
-    plain.on_event(ms(3500), &Event::Verifying { job: 0 });
+    plain.on_event(
+        ms(3500),
+        &Event::Verifying {
+            job: 0,
+            bytes: 10 << 20,
+        },
+    );
     lines.extend(plain.on_tick(ms(4000)));
     plain.on_event(
         ms(4000),
@@ -354,7 +366,7 @@ fn every_event_is_one_object() {
             job: 3,
             text: "hm".into(),
         },
-        Event::Verifying { job: 3 },
+        Event::Verifying { job: 3, bytes: 9 },
         Event::Finished {
             job: 3,
             bytes: MIB,

@@ -14,6 +14,6 @@ mod target;
 pub use offload::blocking;
 pub use part::PartFile;
 pub(crate) use stamp::{Remembered, remembered, stamp};
-pub use storage::Storage;
+pub use storage::{Layer, Storage};
 pub(crate) use stream::{StreamSink, is_stream};
 pub use target::Target;

@@ -1,7 +1,8 @@
-//! The least that the engine needs of a partial file, so that a test can put another disk under it.
+//! The least that the engine needs of a partial file, and the place to put something between it and the file.
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -38,4 +39,33 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the system says.
     fn length(&self) -> io::Result<u64>;
+}
+
+/// What lies between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
+/// fails. Locks, names and times stay the file's own.
+#[derive(Clone, Default)]
+pub struct Layer(Option<Arc<Wrap>>);
+
+type Wrap = dyn Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync;
+
+impl Layer {
+    /// Wraps each file as `wrap` does.
+    pub fn new(
+        wrap: impl Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(wrap)))
+    }
+
+    pub(crate) fn over(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
+        match &self.0 {
+            Some(wrap) => wrap(file),
+            None => file,
+        }
+    }
+}
+
+impl fmt::Debug for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Layer").field(&self.0.is_some()).finish()
+    }
 }

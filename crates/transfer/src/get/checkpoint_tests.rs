@@ -9,7 +9,7 @@ use url::Url;
 
 use super::*;
 use crate::checksum::crc32c;
-use crate::journal::{Header, load, verify};
+use crate::journal::{Check, Header, load};
 
 /// A disk that holds after a power cut only what was synced.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ proptest! {
         }
         disk.power_cut();
         let kept = load(&path, &url).unwrap().unwrap();
-        verify(&disk, &kept).unwrap();
+        prop_assert!(!Check::new(&disk, &kept).step().unwrap());
         prop_assert_eq!(kept.ranges().total(), claimed);
     }
 }
@@ -186,7 +186,8 @@ async fn b4_a_checkpoint_that_fails_leaves_the_claims_of_those_before() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let url = Url::parse("http://h.test/f").unwrap();
-    let journal = Journal::create(&path, &Header::new(&url, 10_000, &Version::default())).unwrap();
+    let journal =
+        Journal::create(&path, &Header::new(&url, 10_000, &Version::default(), &[])).unwrap();
     let storage = Arc::new(FailsAtThird::default());
     let mut keeper = Checkpointer::new(storage, Some(journal), CheckpointOptions::default());
     let piece = |n: u64| {

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::partial::Partial;
 use crate::checksum::{Digested, hex};
-use crate::disk::{Storage, blocking, stamp};
+use crate::disk::{blocking, stamp};
 use crate::error::GetError;
 
 /// What the digests of a job must be.
@@ -89,7 +89,7 @@ pub(super) fn publish(
     };
     blocking(|| {
         stamp(partial.file.file(), version);
-        partial.file.sync().map_err(local("sync"))?;
+        partial.storage().sync().map_err(local("sync"))?;
         let renamed = partial.target.publish(replace, partial.file.file());
         renamed.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },

@@ -5,7 +5,6 @@
 //! trusted; then the steps begin again, and the [`Course`] sees to it that they do not do so for ever.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use haul_plan::{Course, Version};
 use tokio::time::Instant;
@@ -14,7 +13,7 @@ use url::Url;
 
 use super::Inner;
 use super::first::{Begun, Brings, Question};
-use super::hosts::{Host, Permit};
+use super::hosts::Permit;
 use super::landing::Landing;
 use super::partial::Partial;
 use super::place::Place;
@@ -126,8 +125,7 @@ impl<'a> Run<'a> {
         if let Some(partial) = held.take_if(|partial| adds && self.is_whole(partial)) {
             return self.finish_resumed(partial).await.map(Some);
         }
-        let host = self.engine.hosts.of(&self.url);
-        let permit = self.permit(&host).await?;
+        let permit = self.permit().await?;
         let pinned = held
             .as_ref()
             .and_then(|p| p.resumed.as_ref())
@@ -143,7 +141,7 @@ impl<'a> Run<'a> {
         if begun.answer.redirected {
             self.url = begun.answer.url.clone();
         }
-        let Some((host, permit)) = self.admitted((host, permit)) else {
+        let Some(permit) = self.admitted(permit) else {
             // The host that delivers has no room for us: its answer is let go, and asked for again when there is.
             return Ok(None);
         };
@@ -152,14 +150,14 @@ impl<'a> Run<'a> {
             return Ok(Some(self.not_modified(place)));
         }
         let partial = self.land(place, held.take(), &begun).await?;
-        self.take_road(begun, partial, (host, permit), held).await
+        self.take_road(begun, partial, permit, held).await
     }
 
     async fn take_road(
         &mut self,
         begun: Begun,
         partial: Partial,
-        (host, permit): (Arc<Host>, Permit),
+        permit: Permit,
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
         let Begun { answer, brings } = begun;
@@ -168,7 +166,6 @@ impl<'a> Run<'a> {
             partial,
             version: Version::default(),
             wanted,
-            host,
         };
         match brings {
             Brings::OtherVersion | Brings::NotModified => {

@@ -1,17 +1,15 @@
 //! Taking hold of the file that a job ends in: what lies under its names, and whether it can be gone on with.
 
-use std::sync::Arc;
-
 use haul_plan::Version;
 
 use super::finish::Wanted;
 use super::first::{Begun, Brings};
-use super::hosts::Host;
 use super::job::Run;
 use super::partial::Partial;
 use super::place::{Place, look};
 use crate::disk::{Remembered, Target};
 use crate::error::GetError;
+use crate::event::Event;
 use crate::options::{Connections, Existing};
 
 /// A file on its way: who holds its bytes, and what they must be.
@@ -23,8 +21,6 @@ pub(super) struct Landing {
     pub(super) version: Version,
     /// What its digests must be.
     pub(super) wanted: Wanted,
-    /// Which host it comes from.
-    pub(super) host: Arc<Host>,
 }
 
 impl Run<'_> {
@@ -61,7 +57,19 @@ impl Run<'_> {
     }
 
     async fn open(&self, target: Target) -> Result<Partial, GetError> {
-        let partial = Partial::open(target, &self.job.url, self.engine.options.resume)?;
+        let mut partial = Partial::open(target, &self.job.url, &self.engine.options)?;
+        if let Some((bytes, length)) = partial.unverified() {
+            let job = self.job.id;
+            self.tell(Event::Named {
+                job,
+                path: Some(partial.target.path().to_owned()),
+                length: Some(length),
+                resumed: bytes,
+            })
+            .await;
+            self.tell(Event::Verifying { job, bytes }).await;
+            partial.verify(&self.stop).await?;
+        }
         if let Some(why) = &partial.discarded {
             let part = partial.target.part();
             self.warn(format!(

@@ -23,16 +23,20 @@ impl Run<'_> {
     /// Downloads into a stream.
     pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
         let path = sink.path().map(Path::to_owned);
-        let host = self.engine.hosts.of(&self.url);
-        let _permit = self.permit(&host).await?;
-        let question = Question {
-            range: Some(0..u64::MAX),
-            ..Question::default()
+        let (Begun { answer, brings }, _permit) = loop {
+            let permit = self.permit().await?;
+            let question = Question {
+                range: Some(0..u64::MAX),
+                ..Question::default()
+            };
+            let begun = self.begin(question).await?;
+            if begun.answer.redirected {
+                self.url = begun.answer.url.clone();
+            }
+            if let Some(permit) = self.admitted(permit) {
+                break (begun, permit);
+            }
         };
-        let Begun { answer, brings } = self.begin(question).await?;
-        if answer.redirected {
-            self.url = answer.url.clone();
-        }
         let wanted = self.wanted(&answer.headers, &brings);
         let (length, version, encoding) = brought(brings);
         self.tell(Event::Named {

@@ -10,11 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use haul_plan::RangeSet;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::disk::{PartFile, Storage, Target, blocking};
 use crate::error::GetError;
-use crate::journal::{Header, Journal, Unusable, is_journal, load, verify};
+use crate::journal::{Check, Header, Journal, Kept, Unusable, is_journal, load};
+use crate::options::GetOptions;
 
 /// A partial file that this process holds.
 ///
@@ -26,6 +28,10 @@ pub(super) struct Partial {
     pub(super) target: Target,
     /// The open, locked file.
     pub(super) file: Arc<PartFile>,
+    /// The file as bytes go in and out.
+    storage: Arc<dyn Storage>,
+    /// What an earlier run left as its journal has it, until [`Partial::verify`] has looked.
+    claimed: Option<Kept>,
     /// What an earlier run left, verified.
     pub(super) resumed: Option<Resumed>,
     /// Why what lay there could not be used, to be told.
@@ -59,12 +65,12 @@ impl Partial {
             && matches!(load(&target.journal(), url), Ok(Some(kept)) if !kept.spans.is_empty())
     }
 
-    /// Takes hold of the names. With `resume`, what lies there is verified and kept if it can be trusted.
+    /// Takes hold of the names. What an earlier run left there is not used before [`Partial::verify`] has looked at it.
     ///
     /// # Errors
     /// [`GetError::Locked`] when another process holds them; [`GetError::InTheWay`] when something lies there that no haul
     /// left; [`GetError::Local`].
-    pub(super) fn open(target: Target, url: &Url, resume: bool) -> Result<Self, GetError> {
+    pub(super) fn open(target: Target, url: &Url, options: &GetOptions) -> Result<Self, GetError> {
         blocking(|| unobstructed(&target))?;
         let part = target.part();
         let file = blocking(|| PartFile::open(&part)).map_err(|e| match e.kind() {
@@ -80,40 +86,74 @@ impl Partial {
                 what: "it holds bytes, and no journal beside it says that they are haul's",
             });
         }
+        let file = Arc::new(file);
         let mut partial = Self {
             target,
-            file: Arc::new(file),
+            storage: options.layer.over(Arc::<PartFile>::clone(&file)),
+            file,
+            claimed: None,
             resumed: None,
             discarded: None,
             url: url.clone(),
             settled: false,
         };
-        if resume && partial.file.found() {
-            match blocking(|| partial.recover()) {
-                Ok(resumed) => partial.resumed = resumed,
+        if options.resume && partial.file.found() {
+            match blocking(|| load(&partial.target.journal(), url)) {
+                Ok(claimed) => partial.claimed = claimed,
                 Err(unusable) => partial.discarded = Some(unusable),
             }
         }
-        if partial.resumed.is_none() {
+        if partial.claimed.is_none() {
             partial.clear()?;
         }
         Ok(partial)
     }
 
-    /// Reads the journal and checks that the bytes are those it speaks of.
-    fn recover(&self) -> Result<Option<Resumed>, Unusable> {
-        let path = self.target.journal();
-        let Some(kept) = load(&path, &self.url)? else {
-            return Ok(None);
+    /// Bytes that an earlier run left and the length of their file, as long as nobody has looked at them.
+    pub(super) fn unverified(&self) -> Option<(u64, u64)> {
+        let claimed = self.claimed.as_ref()?;
+        Some((claimed.ranges().total(), claimed.header.length))
+    }
+
+    /// Reads back what an earlier run left, which may take minutes, and keeps it if it can be trusted.
+    ///
+    /// # Errors
+    /// [`GetError::Interrupted`] soon after `stop`, with everything left as it was; [`GetError::Local`].
+    pub(super) async fn verify(&mut self, stop: &CancellationToken) -> Result<(), GetError> {
+        let Some(claimed) = self.claimed.take() else {
+            return Ok(());
         };
-        verify(&*self.file, &kept)?;
-        let journal = Journal::reopen(&path, kept.length)?;
+        let mut check = Check::new(&*self.storage, &claimed);
+        let looked = loop {
+            if stop.is_cancelled() {
+                return Err(GetError::STOPPED);
+            }
+            match blocking(|| check.step()) {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => break Ok(()),
+                Err(unusable) => break Err(unusable),
+            }
+        };
+        match looked.and_then(|()| self.recover(claimed)) {
+            Ok(resumed) => self.resumed = Some(resumed),
+            Err(unusable) => {
+                self.discarded = Some(unusable);
+                self.clear()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the journal of what was found right.
+    fn recover(&self, kept: Kept) -> Result<Resumed, Unusable> {
+        let path = self.target.journal();
+        let journal = blocking(|| Journal::reopen(&path, kept.length))?;
         let done = kept.ranges();
-        Ok(Some(Resumed {
+        Ok(Resumed {
             header: kept.header,
             done,
             journal: Some(journal),
-        }))
+        })
     }
 
     /// The journal to write to: that of the earlier run if its bytes are kept, else a new one. To be called before the first
@@ -140,8 +180,9 @@ impl Partial {
     /// [`GetError::Local`].
     pub(super) fn clear(&mut self) -> Result<(), GetError> {
         self.resumed = None;
+        self.claimed = None;
         let (part, journal) = (self.target.part(), self.target.journal());
-        blocking(|| self.file.set_len(0)).map_err(|e| GetError::local("empty", part, e))?;
+        blocking(|| self.storage.set_len(0)).map_err(|e| GetError::local("empty", part, e))?;
         blocking(|| remove(&journal)).map_err(|e| GetError::local("remove", journal, e))
     }
 
@@ -154,7 +195,7 @@ impl Partial {
 
     /// The file as the engine writes to it.
     pub(super) fn storage(&self) -> Arc<dyn Storage> {
-        Arc::<PartFile>::clone(&self.file)
+        Arc::clone(&self.storage)
     }
 }
 

@@ -14,7 +14,7 @@ use super::partial::Partial;
 use super::segmented::{Coordinator, Ended, First, Floor};
 use super::shared::{Shared, Start};
 use crate::checksum::{Digested, Follower, Hashers};
-use crate::disk::{Storage, blocking};
+use crate::disk::blocking;
 use crate::error::{Class, GetError};
 use crate::event::Event;
 use crate::journal::{Header, Journal};
@@ -174,7 +174,7 @@ impl Run<'_> {
             &landing.wanted.announced,
         );
         let journal = partial.journal(self.engine.options.resume.then_some(&header))?;
-        blocking(|| partial.file.set_len(total))
+        blocking(|| partial.storage().set_len(total))
             .map_err(|source| GetError::local("extend", self.path.clone(), source))?;
         Ok(journal)
     }
@@ -218,7 +218,8 @@ impl Run<'_> {
         if hashers.is_empty() {
             return Ok(Vec::new());
         }
-        self.tell(Event::Verifying { job: self.job.id }).await;
+        let (job, bytes) = (self.job.id, length);
+        self.tell(Event::Verifying { job, bytes }).await;
         let follower = follower.unwrap_or_else(|| Follower::start(partial.storage(), hashers));
         let digests = tokio::select! {
             biased;

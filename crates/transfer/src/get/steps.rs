@@ -1,14 +1,13 @@
 //! The single steps that [`job`](super::job) puts in order.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use haul_plan::{SegmentPlan, expected_digests};
 use http::HeaderMap;
 
 use super::finish::Wanted;
 use super::first::Brings;
-use super::hosts::{Host, Permit};
+use super::hosts::Permit;
 use super::job::Run;
 use super::landing::Landing;
 use super::partial::{Partial, Resumed};
@@ -19,7 +18,8 @@ use crate::options::Outcome;
 
 impl Run<'_> {
     /// Leave to hold the job's first connection.
-    pub(super) async fn permit(&self, host: &Arc<Host>) -> Result<Permit, GetError> {
+    pub(super) async fn permit(&self) -> Result<Permit, GetError> {
+        let host = self.engine.hosts.of(&self.url);
         tokio::select! {
             biased;
             () = self.stop.cancelled() => Err(GetError::STOPPED),
@@ -29,17 +29,13 @@ impl Run<'_> {
 
     /// Leave to hold a connection to the host that answered, which after a redirect is another than was asked: the limit is
     /// that of the host that delivers. `None` when that one has none to give; the job then waits for it with nothing in its hands.
-    pub(super) fn admitted(
-        &self,
-        (host, permit): (Arc<Host>, Permit),
-    ) -> Option<(Arc<Host>, Permit)> {
+    pub(super) fn admitted(&self, permit: Permit) -> Option<Permit> {
         let there = self.engine.hosts.of(&self.url);
         if permit.is_for(&there) {
-            return Some((host, permit));
+            return Some(permit);
         }
         drop(permit);
-        let permit = there.try_permit()?;
-        Some((there, permit))
+        there.try_permit()
     }
 
     /// What the first request asks for.
@@ -82,12 +78,10 @@ impl Run<'_> {
             given: self.job.checksums.clone(),
             announced: resumed.header.announced(),
         };
-        let host = self.engine.hosts.of(&self.url);
         let mut landing = Landing {
             partial,
             version: resumed.header.version(),
             wanted,
-            host,
         };
         self.complete(&mut landing, None, length).await
     }

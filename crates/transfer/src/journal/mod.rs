@@ -17,7 +17,7 @@ mod resume;
 
 pub use file::Journal;
 pub use record::{Header, Mark, Record, Span};
-pub(crate) use resume::{Unusable, is_journal, load, verify};
+pub(crate) use resume::{Check, Kept, Unusable, is_journal, load};
 
 #[cfg(test)]
 mod damage_tests;

@@ -140,23 +140,56 @@ fn newer(line: &[u8]) -> Option<Unusable> {
     (any.header.format != FORMAT).then_some(Unusable::Format(any.header.format))
 }
 
-/// Reads every span back and compares its CRC. Blocks for as long as the disk takes.
-pub(crate) fn verify(storage: &dyn Storage, kept: &Kept) -> Result<(), Unusable> {
-    let mut buffer = vec![0; 1 << 20];
-    for span in &kept.spans {
-        let mut crc = Crc32c::new();
-        let mut at = span.start;
-        while at < span.end {
-            let want = usize::try_from(span.end - at).map_or(buffer.len(), |n| n.min(buffer.len()));
-            if storage.read_at(at, &mut buffer[..want])? < want {
-                return Err(Unusable::Bytes);
-            }
-            crc.update(&buffer[..want]);
-            at += want as u64;
-        }
-        if crc.finish() != span.crc {
-            return Err(Unusable::Bytes);
+/// Bytes that one step of a [`Check`] reads, about: soon enough done on any disk for whoever waits for its end.
+const STEP: usize = 8 << 20;
+
+/// Reads every span back and compares its CRC, step by step.
+#[derive(Debug)]
+pub(crate) struct Check<'a> {
+    storage: &'a dyn Storage,
+    /// Spans still to be read.
+    rest: std::slice::Iter<'a, Span>,
+    /// The span that is being read, how far, and the CRC so far.
+    now: Option<(&'a Span, u64, Crc32c)>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Check<'a> {
+    pub(crate) fn new(storage: &'a dyn Storage, kept: &'a Kept) -> Self {
+        Self {
+            storage,
+            rest: kept.spans.iter(),
+            now: None,
+            buffer: vec![0; 1 << 20],
         }
     }
-    Ok(())
+
+    /// Reads on; false when everything was found right. Blocks for as long as the disk takes for some megabytes.
+    pub(crate) fn step(&mut self) -> Result<bool, Unusable> {
+        let mut read = 0;
+        while read < STEP {
+            let next = || {
+                self.rest
+                    .next()
+                    .map(|span| (span, span.start, Crc32c::new()))
+            };
+            let Some((span, mut at, mut crc)) = self.now.take().or_else(next) else {
+                return Ok(false);
+            };
+            let left = usize::try_from(span.end - at).unwrap_or(usize::MAX);
+            let want = left.min(self.buffer.len());
+            let piece = &mut self.buffer[..want];
+            if self.storage.read_at(at, piece)? < want {
+                return Err(Unusable::Bytes);
+            }
+            crc.update(piece);
+            (at, read) = (at + want as u64, read + want);
+            if at < span.end {
+                self.now = Some((span, at, crc));
+            } else if crc.finish() != span.crc {
+                return Err(Unusable::Bytes);
+            }
+        }
+        Ok(true)
+    }
 }

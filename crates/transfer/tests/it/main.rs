@@ -5,6 +5,7 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod disks;
 mod harness;
 mod rows_a_addresses;
 mod hosts;
@@ -21,5 +22,6 @@ mod rows_a_unpinned;
 mod rows_b;
 mod rows_b_between;
 mod rows_b_companions;
+mod rows_b_disk;
 mod rows_b_kept;
 mod slow_disk;

@@ -1,0 +1,82 @@
+//! Disks that misbehave, put between the engine and its partial file.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_transfer::disk::{Layer, Storage};
+
+/// What a [`Disk`] does to those who use it.
+#[derive(Debug, Default)]
+pub(crate) struct Manners {
+    /// How long each write takes.
+    pub(crate) write: Duration,
+    /// How long each read takes.
+    pub(crate) read: Duration,
+    /// So many bytes fit in all, counted over all files; `None` is no limit.
+    pub(crate) room: Option<AtomicU64>,
+    /// Bytes written.
+    pub(crate) written: AtomicU64,
+}
+
+impl Manners {
+    /// Such a disk under every partial file.
+    pub(crate) fn layer(self: &Arc<Self>) -> Layer {
+        let manners = Arc::clone(self);
+        Layer::new(move |file| {
+            Arc::new(Disk {
+                file,
+                manners: Arc::clone(&manners),
+            })
+        })
+    }
+}
+
+/// A file on a disk with bad manners.
+#[derive(Debug)]
+struct Disk {
+    file: Arc<dyn Storage>,
+    manners: Arc<Manners>,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a slow disk blocks the thread that uses it: that is what is tested"
+)]
+fn takes(time: Duration) {
+    std::thread::sleep(time);
+}
+
+impl Storage for Disk {
+    fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+        takes(self.manners.write);
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        if let Some(room) = &self.manners.room {
+            let less = |room: u64| room.checked_sub(bytes);
+            room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+                .map_err(|_| io::Error::from(io::ErrorKind::StorageFull))?;
+        }
+        self.file.write_at(offset, pieces)?;
+        self.manners.written.fetch_add(bytes, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        takes(self.manners.read);
+        self.file.read_at(offset, buffer)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.file.set_len(length)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+}
