@@ -273,3 +273,18 @@ async fn a_name_too_long_is_refused_before_anything_is_asked_and_a_long_one_is_n
     haul.get(&url, &["-o", &name]).await.assert_code(0);
     assert_eq!(haul.listing(), [name]);
 }
+
+/// Another name of standard output is standard output, also where a regular file is behind it: nothing is made beside it.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b4_standard_output_under_its_name_in_the_file_system_is_standard_output() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    for flags in [&["-q"][..], &["-q", "--overwrite"]] {
+        let haul = Haul::new();
+        let args = [&["get", &url, "-o", "/dev/stdout"], flags].concat();
+        haul.redirected(">f", &args).await.assert_code(0);
+        haul.assert_file("f", &content());
+        assert_eq!(haul.listing(), ["f"]);
+    }
+}

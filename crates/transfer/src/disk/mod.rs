@@ -6,6 +6,7 @@
 
 mod offload;
 mod part;
+mod rights;
 mod stamp;
 mod storage;
 mod stream;
@@ -13,7 +14,8 @@ mod target;
 
 pub use offload::blocking;
 pub use part::PartFile;
+pub(crate) use rights::Rights;
 pub(crate) use stamp::{Remembered, remembered, stamp};
 pub use storage::{Layer, Storage};
-pub(crate) use stream::{StreamSink, is_stream};
+pub(crate) use stream::{StreamSink, is_stdout, is_stream};
 pub use target::Target;

@@ -53,6 +53,14 @@ impl PartFile {
         self.found
     }
 
+    /// Whether its name still leads to it, and not to a file that somebody put there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        same_file(&self.file, &self.path)
+    }
+
     /// The open file, for what is set on it before the rename (times, attributes).
     #[must_use]
     pub fn file(&self) -> &File {

@@ -21,7 +21,8 @@ impl StreamSink {
     /// # Errors
     /// What the system says.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = blocking(|| File::options().write(true).open(path))?;
+        // At its end, where another name of a descriptor leads to a regular file that something may stand in already.
+        let file = blocking(|| File::options().append(true).open(path))?;
         Ok(Self::File(file, path.to_owned()))
     }
 
@@ -56,7 +57,21 @@ impl StreamSink {
     }
 }
 
+/// Whether a path is another name of standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+        .iter()
+        .any(|name| cfg!(unix) && path == Path::new(name))
+}
+
+/// Whether a path is a name of an open descriptor: nothing can be laid beside it or renamed to it, whatever it leads to.
+fn is_descriptor(path: &Path) -> bool {
+    let within = |dir| cfg!(unix) && path.starts_with(dir);
+    within("/dev/fd") || within("/proc/self/fd") || path == Path::new("/dev/stderr")
+}
+
 /// Whether a path names something that is no regular file and no directory: it is written as it is (row B4).
 pub(crate) fn is_stream(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    std::fs::metadata(path)
+        .is_ok_and(|found| !found.is_dir() && (!found.is_file() || is_descriptor(path)))
 }

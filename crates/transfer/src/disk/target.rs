@@ -26,6 +26,22 @@ impl Target {
         Self { path }
     }
 
+    /// Names for a download that shall replace what lies at `path`: where that is a symbolic link, the file that it leads to,
+    /// which may not be there yet. The link stays, as with every tool that writes in place.
+    #[must_use]
+    pub fn through(path: PathBuf) -> Self {
+        let mut at = path.clone();
+        // As many as the kernel follows.
+        for _ in 0..40 {
+            match std::fs::read_link(&at) {
+                Ok(to) => at = at.parent().unwrap_or_else(|| Path::new("")).join(to),
+                Err(_) => return Self::new(at),
+            }
+        }
+        // A ring leads nowhere.
+        Self::new(path)
+    }
+
     /// The final name.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -59,25 +75,24 @@ impl Target {
         }
     }
 
-    /// Gives the partial file, open as `file`, its final name and makes the name itself survive a power cut.
+    /// Gives the partial file its final name, which [`Target::sync_directory`] makes survive a power cut.
     ///
     /// With `replace` false a file that appeared meanwhile is kept, atomically where the system can.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else what the system says.
-    pub fn publish(&self, replace: bool, file: &File) -> io::Result<()> {
+    pub fn publish(&self, replace: bool) -> io::Result<()> {
         let part = self.part();
         if replace {
-            std::fs::rename(&part, &self.path)?;
+            std::fs::rename(&part, &self.path)
         } else {
-            rename_new(&part, &self.path)?;
+            rename_new(&part, &self.path)
         }
-        self.sync_directory(file)
     }
 
     /// Makes renames and removals in the directory durable, one of `file` among them. File systems that cannot sync a
     /// directory order these themselves, so their refusal is no error.
-    fn sync_directory(&self, file: &File) -> io::Result<()> {
+    pub(crate) fn sync_directory(&self, file: &File) -> io::Result<()> {
         if cfg!(unix) {
             match File::open(self.directory()) {
                 Ok(directory) => match directory.sync_all() {
@@ -168,6 +183,21 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn what_links_lead_to_is_replaced_and_a_ring_leads_nowhere() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("sub")).unwrap();
+        symlink("sub/second", at("first")).unwrap();
+        symlink(at("sub/file"), at("sub/second")).unwrap();
+        symlink("ring", at("ring")).unwrap();
+        for (path, leads) in [("first", "sub/file"), ("plain", "plain"), ("ring", "ring")] {
+            assert_eq!(Target::through(at(path)).path(), at(leads));
+        }
+    }
+
     #[test]
     fn publishing_keeps_a_file_that_appeared_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
@@ -175,10 +205,11 @@ mod tests {
         std::fs::write(target.part(), "new").unwrap();
         std::fs::write(target.path(), "theirs").unwrap();
         let file = File::open(target.part()).unwrap();
-        let kind = target.publish(false, &file).unwrap_err().kind();
+        let kind = target.publish(false).unwrap_err().kind();
         assert_eq!(kind, io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(target.path()).unwrap(), b"theirs");
-        target.publish(true, &file).unwrap();
+        target.publish(true).unwrap();
+        target.sync_directory(&file).unwrap();
         assert_eq!(std::fs::read(target.path()).unwrap(), b"new");
         assert!(!target.part().exists());
     }

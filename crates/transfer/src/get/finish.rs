@@ -10,7 +10,7 @@ use url::Url;
 
 use super::partial::Partial;
 use crate::checksum::{Digested, hex};
-use crate::disk::{blocking, stamp};
+use crate::disk::{Rights, blocking, stamp};
 use crate::error::GetError;
 
 /// What the digests of a job must be.
@@ -45,15 +45,14 @@ impl Wanted {
             .iter()
             .map(|e| (e.algorithm, &e.digest, e.field));
         for (algorithm, expected, origin) in given.chain(announced) {
-            let Some(digested) = found.iter().find(|d| d.algorithm == algorithm) else {
-                continue;
-            };
-            if &digested.digest != expected {
+            // One that nobody computed is as wrong as one that differs.
+            let digested = found.iter().find(|d| d.algorithm == algorithm);
+            if digested.is_none_or(|digested| &digested.digest != expected) {
                 return Err(GetError::Checksum {
                     url: Box::new(haul_net::without_credentials(url)),
                     algorithm,
                     expected: hex(expected),
-                    found: hex(&digested.digest),
+                    found: digested.map_or_else(|| "none".into(), |d| hex(&d.digest)),
                     origin,
                     aside: None,
                 });
@@ -72,39 +71,57 @@ impl Wanted {
     }
 }
 
-/// Gives a whole and verified partial file its final name.
+/// A file under its final name.
+#[derive(Debug)]
+pub(super) struct Published {
+    /// The name.
+    pub(super) path: PathBuf,
+    /// Why the name may not survive a power cut. That takes nothing from the file, which is whole and in its place.
+    pub(super) unsynced: Option<io::Error>,
+}
+
+/// Gives a whole and verified partial file its final name, and the rights of the file that it replaces.
 ///
 /// # Errors
-/// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: the partial file then stays, so that
-/// the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
+/// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: what the journal claims of the partial file
+/// then stays, so that the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
 pub(super) fn publish(
     partial: &mut Partial,
     version: &Version,
     replace: bool,
-) -> Result<PathBuf, GetError> {
+) -> Result<Published, GetError> {
     let path = partial.target.path().to_owned();
     let local = |action| {
         let path = path.clone();
         move |source| GetError::local(action, path, source)
     };
     blocking(|| {
+        let rights = Rights::of(&path).or(partial.rights);
+        if let Some(rights) = rights.filter(|_| replace) {
+            rights.give(partial.file.file());
+        }
         stamp(partial.file.file(), version);
         partial.storage().sync().map_err(local("sync"))?;
-        let renamed = partial.target.publish(replace, partial.file.file());
+        partial.is_in_place().map_err(local("rename"))?;
+        let renamed = partial.target.publish(replace);
         renamed.map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists { path: path.clone() },
             _ => local("rename to")(e),
         })?;
         partial.settle();
-        Ok(())
-    })?;
-    Ok(path)
+        let unsynced = partial.target.sync_directory(partial.file.file()).err();
+        Ok(Published {
+            path: path.clone(),
+            unsynced,
+        })
+    })
 }
 
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
 pub(super) fn set_aside(partial: &mut Partial, error: GetError) -> GetError {
     let aside = partial.target.aside();
     let moved = blocking(|| {
+        partial.is_in_place()?;
         std::fs::rename(partial.target.part(), &aside)?;
         partial.settle();
         Ok::<_, io::Error>(())
@@ -129,5 +146,34 @@ pub(super) fn set_aside(partial: &mut Partial, error: GetError) -> GetError {
             aside: Some(aside),
         },
         (error, _) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a26_a_digest_that_nobody_computed_is_as_wrong_as_one_that_differs() {
+        let expected = Expected {
+            algorithm: Algorithm::Md5,
+            digest: vec![1],
+            field: "Digest",
+        };
+        let wanted = Wanted {
+            given: Vec::new(),
+            announced: vec![expected],
+        };
+        let url = Url::parse("http://h.test/f").unwrap();
+        let digested = |algorithm, digest| Digested { algorithm, digest };
+        for found in [
+            vec![],
+            vec![digested(Algorithm::Sha1, vec![1])],
+            vec![digested(Algorithm::Md5, vec![2])],
+        ] {
+            assert!(wanted.check(&url, &found).is_err(), "{found:?}");
+        }
+        let right = [digested(Algorithm::Md5, vec![1])];
+        assert!(wanted.check(&url, &right).is_ok());
     }
 }

@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
 
     /// Does the job.
     pub(super) async fn run(mut self) -> Result<Outcome, GetError> {
-        let place = Place::resolve(&self.job.output)?;
+        let place = Place::resolve(&self.job.output, self.engine.options.existing)?;
         self.path = place.path().to_owned();
         if let Place::Stream(sink) = place {
             if let Output::File(path) = &self.job.output {

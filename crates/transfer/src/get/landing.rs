@@ -98,9 +98,7 @@ impl Run<'_> {
             (Some(partial), None) => partial,
             (_, Some(target)) => {
                 self.claim(&target)?;
-                if self.engine.options.existing == Existing::Keep {
-                    look(&target, Existing::Keep)?;
-                }
+                look(&target, self.engine.options.existing)?;
                 self.open(target).await?
             }
             (None, None) => {

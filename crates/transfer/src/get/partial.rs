@@ -13,10 +13,10 @@ use haul_plan::RangeSet;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::disk::{PartFile, Storage, Target, blocking};
+use crate::disk::{PartFile, Rights, Storage, Target, blocking};
 use crate::error::GetError;
 use crate::journal::{Check, Header, Journal, Kept, Unusable, is_journal, load};
-use crate::options::GetOptions;
+use crate::options::{Existing, GetOptions};
 
 /// A partial file that this process holds.
 ///
@@ -30,6 +30,8 @@ pub(super) struct Partial {
     pub(super) file: Arc<PartFile>,
     /// The file as bytes go in and out.
     storage: Arc<dyn Storage>,
+    /// Whom the file is for that this one replaces.
+    pub(super) rights: Option<Rights>,
     /// What an earlier run left as its journal has it, until [`Partial::verify`] has looked.
     claimed: Option<Kept>,
     /// What an earlier run left, verified.
@@ -91,12 +93,19 @@ impl Partial {
             target,
             storage: options.layer.over(Arc::<PartFile>::clone(&file)),
             file,
+            rights: None,
             claimed: None,
             resumed: None,
             discarded: None,
             url: url.clone(),
             settled: false,
         };
+        if options.existing != Existing::Keep {
+            partial.rights = blocking(|| Rights::of(partial.target.path()));
+        }
+        if partial.rights.is_some() {
+            blocking(|| Rights::hide(partial.file.file()));
+        }
         if options.resume && partial.file.found() {
             match blocking(|| load(&partial.target.journal(), url)) {
                 Ok(claimed) => partial.claimed = claimed,
@@ -186,6 +195,18 @@ impl Partial {
         blocking(|| remove(&journal)).map_err(|e| GetError::local("remove", journal, e))
     }
 
+    /// That the temporary name still leads to this file; else a rename would publish somebody else's bytes.
+    ///
+    /// # Errors
+    /// When it does not; what the system says.
+    pub(super) fn is_in_place(&self) -> io::Result<()> {
+        if self.file.is_in_place()? {
+            return Ok(());
+        }
+        let gone = "it was removed or replaced while it was written";
+        Err(io::Error::other(gone))
+    }
+
     /// The file has another name now: its journal speaks of nothing any more.
     pub(super) fn settle(&mut self) {
         self.settled = true;
@@ -201,7 +222,8 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        if self.settled || Self::is_kept(&self.target, &self.url) {
+        let ours = self.is_in_place().is_ok();
+        if self.settled || !ours || Self::is_kept(&self.target, &self.url) {
             return;
         }
         // The bytes first, as in `clear`. The lock is still held; what cannot be removed harms nobody.

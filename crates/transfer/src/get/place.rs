@@ -7,7 +7,7 @@ use http::HeaderMap;
 use http::header::CONTENT_DISPOSITION;
 use url::Url;
 
-use crate::disk::{Remembered, StreamSink, Target, blocking, is_stream, remembered};
+use crate::disk::{Remembered, StreamSink, Target, blocking, is_stdout, is_stream, remembered};
 use crate::error::GetError;
 use crate::options::{Existing, Output};
 
@@ -18,8 +18,13 @@ pub(super) enum Place {
     Stream(StreamSink),
     /// A file with a known name.
     Named(Target),
-    /// A file in this directory, whose name the origin may say.
-    Directory(PathBuf),
+    /// A file in a directory, whose name the origin may say.
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What may become of a file that is there.
+        existing: Existing,
+    },
 }
 
 impl Place {
@@ -27,10 +32,14 @@ impl Place {
     ///
     /// # Errors
     /// [`GetError::IsDirectory`], [`GetError::CompanionName`], [`GetError::Local`] for a FIFO or device that cannot be opened.
-    pub(super) fn resolve(output: &Output) -> Result<Self, GetError> {
+    pub(super) fn resolve(output: &Output, existing: Existing) -> Result<Self, GetError> {
         match output {
             Output::Stdout => Ok(Self::Stream(StreamSink::Stdout)),
-            Output::Directory(dir) => Ok(Self::Directory(dir.clone())),
+            Output::Directory(dir) => Ok(Self::Directory {
+                dir: dir.clone(),
+                existing,
+            }),
+            Output::File(path) if is_stdout(path) => Ok(Self::Stream(StreamSink::Stdout)),
             Output::File(path) if path.is_dir() => {
                 Err(GetError::IsDirectory { path: path.clone() })
             }
@@ -38,11 +47,15 @@ impl Place {
                 let local = |source| GetError::local("open", path.clone(), source);
                 StreamSink::open(path).map(Self::Stream).map_err(local)
             }
-            // As the final name of one download it could be the temporary one of another, which would then be replaced.
-            Output::File(path) if is_companion(path) => {
-                Err(GetError::CompanionName { path: path.clone() })
+            Output::File(path) => {
+                let target = target(path.clone(), existing);
+                // As the final name of one download it could be the temporary one of another, which would then be replaced.
+                if is_companion(target.path()) {
+                    let path = target.path().to_owned();
+                    return Err(GetError::CompanionName { path });
+                }
+                Ok(Self::Named(target))
             }
-            Output::File(path) => Ok(Self::Named(Target::new(path.clone()))),
         }
     }
 
@@ -51,19 +64,25 @@ impl Place {
         match self {
             Self::Stream(_) => None,
             Self::Named(target) => Some(target.clone()),
-            Self::Directory(dir) => Some(Target::new(dir.join(haul_plan::filename::from_url(url)))),
+            Self::Directory { dir, existing } => {
+                let name = haul_plan::filename::from_url(url);
+                Some(target(dir.join(name), *existing))
+            }
         }
     }
 
     /// The names, once the origin has answered. The URL is the one the user gave: a redirect must not choose a name.
     pub(super) fn named(&self, url: &Url, headers: &HeaderMap) -> Option<Target> {
-        let Self::Directory(dir) = self else {
+        let Self::Directory { dir, existing } = self else {
             return self.guess(url);
         };
         let said = headers
             .get(CONTENT_DISPOSITION)
             .and_then(haul_plan::filename::from_disposition);
-        said.map_or_else(|| self.guess(url), |name| Some(Target::new(dir.join(name))))
+        said.map_or_else(
+            || self.guess(url),
+            |name| Some(target(dir.join(name), *existing)),
+        )
     }
 
     /// For messages.
@@ -71,8 +90,16 @@ impl Place {
         match self {
             Self::Stream(sink) => sink.path().unwrap_or_else(|| Path::new("standard output")),
             Self::Named(target) => target.path(),
-            Self::Directory(dir) => dir,
+            Self::Directory { dir, .. } => dir,
         }
+    }
+}
+
+/// The names for a path. What is to be replaced may be behind a link; what must not be there at all is looked for as it is.
+fn target(path: PathBuf, existing: Existing) -> Target {
+    match existing {
+        Existing::Keep => Target::new(path),
+        Existing::Overwrite | Existing::Update => blocking(|| Target::through(path)),
     }
 }
 

@@ -7,7 +7,7 @@ use haul_plan::{ConnectionControl, ControlOptions, RangeSet, SegmentOptions, Seg
 use tokio::time::Instant;
 
 use super::checkpoint::Checkpointer;
-use super::finish::{publish, set_aside};
+use super::finish::{Published, publish, set_aside};
 use super::job::Run;
 use super::landing::Landing;
 use super::partial::Partial;
@@ -197,7 +197,12 @@ impl Run<'_> {
             return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;
-        let path = publish(partial, version, replace)?;
+        let Published { path, unsynced } = publish(partial, version, replace)?;
+        if let Some(error) = unsynced {
+            let text = "is whole and in its place, but a power cut now may take its name";
+            self.warn(format!("{} {text}: {error}", path.display()))
+                .await;
+        }
         Ok(Outcome {
             path: Some(path),
             etag: version.etag.as_ref().map(ToString::to_string),

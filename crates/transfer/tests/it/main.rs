@@ -7,8 +7,8 @@
 
 mod disks;
 mod harness;
-mod rows_a_addresses;
 mod hosts;
+mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;
 mod rows_a_ended;
@@ -24,4 +24,6 @@ mod rows_b_between;
 mod rows_b_companions;
 mod rows_b_disk;
 mod rows_b_kept;
+#[cfg(unix)]
+mod rows_b_replaced;
 mod slow_disk;
