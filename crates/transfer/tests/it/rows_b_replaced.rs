@@ -19,7 +19,7 @@ fn overwriting() -> Case {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
+async fn b4_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
     for (old, new) in [
         (0o600, 0o600),
         (0o664, 0o664),
@@ -47,7 +47,7 @@ async fn b9_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_file() {
+async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_file() {
     for there in [true, false] {
         let case = overwriting();
         let far = case.dir.path().join("far");
@@ -67,7 +67,7 @@ async fn b9_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_fil
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
+async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
     let case = Case::new();
     symlink("nowhere", case.path()).unwrap();
     let (ran, _origin) = case.run(Resource::new(content())).await;
@@ -81,7 +81,7 @@ async fn b9_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
 
 /// A directory under the name that the origin gives is found out by the first answer, not after the last byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_a_directory_under_the_origins_name_is_told_before_anything_is_fetched_in_vain() {
+async fn b4_a_directory_under_the_origins_name_is_told_before_anything_is_fetched_in_vain() {
     let mut case = overwriting();
     case.output = Some(Output::Directory(case.dir.path().to_owned()));
     std::fs::create_dir(case.dir.path().join("named")).unwrap();
