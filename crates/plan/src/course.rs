@@ -20,6 +20,10 @@ const PATIENCE: u32 = 3;
 /// but what garbles three in a row is made so.
 const GARBLED: u32 = 2;
 
+/// Bytes that come at least between two expiries of a redirect's token: 403 after less is taken for a limit, or a job among whose
+/// connections one is always refused would ask its first URL again and again.
+const TOKEN: u64 = 4 << 20;
+
 /// What went wrong with one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -99,8 +103,10 @@ pub struct Course {
     changes: u32,
     /// How many times the first URL was asked again since bytes last came.
     resolved: u32,
-    /// Whether the last 403 beside others was taken for an expired redirect.
-    doubted: bool,
+    /// Bytes in all.
+    came: u64,
+    /// How many of them had come when a 403 beside others was last taken for an expired redirect.
+    renewed: Option<u64>,
     /// Answers that were no HTTP since bytes last came.
     garbled: u32,
     /// Whether ranges were given up already.
@@ -119,7 +125,8 @@ impl Course {
             unusable: 0,
             changes: 0,
             resolved: 0,
-            doubted: false,
+            came: 0,
+            renewed: None,
             garbled: 0,
             one_stream: false,
             begun: false,
@@ -132,6 +139,7 @@ impl Course {
             self.resolved = 0;
             self.garbled = 0;
         }
+        self.came = self.came.saturating_add(bytes);
         self.retry.on_progress(bytes);
     }
 
@@ -178,14 +186,14 @@ impl Course {
     }
 
     /// A limit (A18), or behind a redirect a token that has expired (A16)? Asking the first URL again costs one request and
-    /// tells, so each second refusal does that.
+    /// tells: a token that is good brings more than [`TOKEN`] before it expires.
     fn denied_among(&mut self, standing: Standing) -> Action {
-        self.doubted = standing.redirected && !self.doubted;
-        if self.doubted {
-            Action::ResolveAgain(Duration::ZERO)
-        } else {
-            Action::Fewer(Duration::ZERO)
+        let good = |then: u64| self.came.saturating_sub(then) >= TOKEN;
+        if standing.redirected && self.renewed.is_none_or(good) {
+            self.renewed = Some(self.came);
+            return Action::ResolveAgain(Duration::ZERO);
         }
+        Action::Fewer(Duration::ZERO)
     }
 
     /// The same request brings the same garbage, but for accidents: a few more tries, others that deliver or not.

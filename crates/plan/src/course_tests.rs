@@ -116,7 +116,7 @@ fn a16_a_redirect_denied_while_others_flow_is_resolved_again_before_it_counts_as
         },
     );
     for _ in 0..3 {
-        course.on_progress(1);
+        course.on_progress(4 << 20);
         assert_eq!(
             course.on_trouble(denied, among),
             Action::ResolveAgain(Duration::ZERO)

@@ -6,6 +6,7 @@
 
 mod batch;
 mod checkpoint;
+mod crew;
 mod failure;
 mod finish;
 mod first;

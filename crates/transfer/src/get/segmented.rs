@@ -132,7 +132,7 @@ impl Coordinator<'_> {
     /// Brings the number of workers up to the target, as far as there is work for them.
     fn staff(&mut self, first: &mut Option<First>) {
         let (target, running) = (self.control.target(), self.floor.numbers.len());
-        self.shared.wanted.store(target, Ordering::Relaxed);
+        self.shared.crew.want(target);
         if self.floor.hold.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -165,7 +165,7 @@ impl Coordinator<'_> {
         };
         let first = answer.and_then(|(answer, range)| Some((answer, self.shared.adopt(range)?)));
         self.floor.numbers.push(number);
-        self.shared.joins();
+        self.shared.crew.joins();
         self.floor.workers.spawn(worker.run(first));
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::crew::Crew;
 use super::failure::Failure;
 use super::hosts::{Host, Hosts};
 use super::ledger::Ledger;
@@ -40,10 +41,8 @@ pub(super) struct Shared {
     hosts: Hosts,
     /// The plan and what goes with it.
     table: Mutex<Table>,
-    /// Workers that are wanted.
-    pub(super) wanted: AtomicUsize,
-    /// Workers at work: one that retires takes itself out before the coordinator knows, so that no other goes in its stead.
-    working: AtomicUsize,
+    /// How many workers there are and should be.
+    pub(super) crew: Crew,
     /// Whether If-Range is understood by this origin (row A4).
     pub(super) if_range: AtomicBool,
     /// Bytes that came over the wire, in this run and for this job.
@@ -103,8 +102,7 @@ impl Shared {
                 cuts: HashMap::new(),
                 flowing: 0,
             }),
-            wanted: AtomicUsize::new(0),
-            working: AtomicUsize::new(0),
+            crew: Crew::default(),
             if_range: AtomicBool::new(start.if_range),
             fetched: AtomicU64::new(0),
             segments: AtomicU64::new(0),
@@ -149,25 +147,6 @@ impl Shared {
     pub(super) fn set_url(&self, url: Url) {
         let host = self.hosts.of(&url);
         *self.site() = Site { url, host };
-    }
-
-    /// A worker begins.
-    pub(super) fn joins(&self) {
-        self.working.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A worker ends that was not retired.
-    pub(super) fn leaves(&self) {
-        self.working.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Whether the worker that asks should retire, since fewer are wanted than there are: then it counts no more.
-    pub(super) fn retires(&self) -> bool {
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let one_less = |working: usize| (working > wanted).then(|| working - 1);
-        self.working
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-            .is_ok()
     }
 
     /// The next claim for an idle worker; cuts a victim that is left with nothing.

@@ -84,17 +84,17 @@ impl Worker {
             None => (None, None),
         };
         loop {
-            if held.is_none() && self.shared.retires() {
+            if held.is_none() && self.shared.crew.retires() {
                 return End::Done;
             }
             let next = held.take().or_else(|| self.claim());
             let Some(next) = next else {
-                self.shared.leaves();
+                self.shared.crew.leaves();
                 return End::Done;
             };
             let (asked, url) = (self.shared.now(), self.shared.url());
             if let Err(failure) = self.segment(answer.take(), &next).await {
-                self.shared.leaves();
+                self.shared.crew.leaves();
                 return End::Failed(Failed {
                     failure,
                     range: next.claim.range,

@@ -63,3 +63,24 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
         assert!(found == Content::random(3, 1 << 20).to_vec());
     }
 }
+
+/// A token that expires under several workers at once is no limit on connections: another one is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
+    let mut case = Case::new();
+    case.options.segment = Some(64 << 10);
+    let far = Origin::builder()
+        .resource(
+            "/t",
+            Resource::new(content()).rule(When::always(), breakage::expiring_token(20)),
+        )
+        .latency(std::time::Duration::from_millis(5))
+        .start()
+        .await;
+    let away = breakage::with_token(302, far.url("/t"));
+    let near = serve(Resource::new(content()).rule(When::always(), away)).await;
+    let ran = case.get(&near.url("/f.bin")).await;
+    assert_eq!(ran.outcome().connections, 4);
+    assert!(near.asked().len() > 1);
+    case.assert_file(&content());
+}
