@@ -84,3 +84,27 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
     assert!(near.asked().len() > 1);
     case.assert_file(&content());
 }
+
+/// The same where the first answer brings the whole file: the permit is changed before its body is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_answer_from_a_full_host_is_let_go() {
+    let mut case = Case::new();
+    case.options.connections = Connections::Fixed(1);
+    case.options.segment = None;
+    let far = Origin::builder()
+        .resource("/f.bin", Resource::new(Content::random(3, 512 << 10)))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let mut nears = Vec::new();
+    for _ in 0..4 {
+        nears.push(sends_to(&far).await);
+    }
+    let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
+    let look = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        far.open()
+    };
+    let ((), open) = within(LIMIT, async { tokio::join!(all(&case, urls), look) }).await;
+    assert_eq!(open, 1);
+}
