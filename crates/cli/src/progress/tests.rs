@@ -79,7 +79,7 @@ fn the_stages_of_a_download() {
             "verifying",
             Event::Verifying {
                 job: 0,
-                bytes: 10 << 20,
+                bytes: 96 * MIB,
             },
         ),
         (
@@ -236,7 +236,7 @@ fn plain_has_a_line_a_second_and_the_notes() {
         ms(3500),
         &Event::Verifying {
             job: 0,
-            bytes: 10 << 20,
+            bytes: 96 * MIB,
         },
     );
     lines.extend(plain.on_tick(ms(4000)));
