@@ -5,8 +5,8 @@
 
 use std::io;
 
-use http::header::{HeaderMap, SERVER, VIA};
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::HeaderMap;
 
 use crate::error::{Error, Kind};
 
@@ -66,18 +66,11 @@ fn meaning(reply: &io::Error) -> Refusal {
     }
 }
 
-/// Whether an error's answer that came through a proxy is the proxy's own and not the origin's: squid says so, and others call
-/// themselves by the same name in Server as in Via.
+/// Whether an error's answer that came through a proxy is the proxy's own and not the origin's: squid says so. Only of what a
+/// proxy says for itself: that it may not, or that the target does not answer. Anything else, from a proxy before the origin
+/// perhaps, is to be judged as the origin's word.
 pub(crate) fn is_proxys_own(status: StatusCode, headers: &HeaderMap) -> bool {
-    let text = |value: Option<&HeaderValue>| {
-        let text = value.and_then(|value| value.to_str().ok());
-        text.unwrap_or_default().to_ascii_lowercase()
-    };
-    let server = text(headers.get(SERVER));
-    let named =
-        || !server.is_empty() && text(headers.get_all(VIA).iter().next_back()).contains(&server);
-    let error = status.is_client_error() || status.is_server_error();
-    error && (headers.contains_key("x-squid-error") || named())
+    matches!(status.as_u16(), 403 | 502..=504) && headers.contains_key("x-squid-error")
 }
 
 #[cfg(test)]
@@ -90,17 +83,19 @@ mod tests {
             let headers = fields.iter().map(|(name, value)| {
                 (
                     http::HeaderName::from_static(name),
-                    HeaderValue::from_static(value),
+                    http::HeaderValue::from_static(value),
                 )
             });
             is_proxys_own(StatusCode::from_u16(status).unwrap(), &headers.collect())
         };
-        let via = ("via", "1.1 here (squid/5.7)");
-        assert!(own(403, &[("x-squid-error", "ERR_ACCESS_DENIED 0"), via]));
-        assert!(own(503, &[("server", "squid/5.7"), via]));
-        assert!(!own(403, &[("server", "nginx"), via]));
-        assert!(!own(403, &[("server", "squid/5.7")]));
-        assert!(!own(404, &[via]) && !own(206, &[("server", "squid/5.7"), via]));
+        let (says, via) = (
+            ("x-squid-error", "ERR_ACCESS_DENIED 0"),
+            ("via", "1.1 caddy"),
+        );
+        assert!(own(403, &[says, via]) && own(503, &[says]));
+        // A reverse proxy names itself so, and its 429 is to be obeyed.
+        assert!(!own(429, &[("server", "caddy"), via]) && !own(403, &[("server", "caddy"), via]));
+        assert!(!own(429, &[says]) && !own(401, &[says]) && !own(206, &[says]));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Stream {
     encoding: Option<ContentCoding>,
     /// Whether a range may follow what came.
     joins: bool,
+    /// Where the answer under way ends by its own word: bytes beyond are nobody's.
+    until: u64,
 }
 
 /// What follows a body that ended before it was whole.
@@ -43,16 +45,22 @@ pub enum End {
 }
 
 impl Stream {
-    /// A stream that begins with an answer of this length and coding. `joins`: ranges may follow as far as the caller knows:
-    /// versions can be told apart, and bytes go out as they come in.
+    /// A stream that begins with an answer of a resource of this length and coding, whose own bytes end at `until`. `joins`:
+    /// ranges may follow as far as the caller knows: versions can be told apart, and bytes go out as they come in.
     #[must_use]
-    pub fn new(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> Self {
+    pub fn new(
+        length: Option<u64>,
+        encoding: Option<ContentCoding>,
+        until: Option<u64>,
+        joins: bool,
+    ) -> Self {
         // A range is of the file as it is, never of its encoded form; and what has no length has no end to ask for.
         let joins = joins && encoding.is_none() && length.is_some();
         Self {
             length,
             encoding,
             joins,
+            until: until.or(length).unwrap_or(u64::MAX),
         }
     }
 
@@ -71,15 +79,16 @@ impl Stream {
     /// Whether an answer to [`Stream::request`] may be taken, by what [`judge`](crate::judge) found. False for one that is whole in
     /// itself and still not like the first: then everything must begin again, the output's preparation included. `None` for
     /// a verdict that brings no bytes to such a request: a failure like any other.
-    #[must_use]
-    pub fn admits(&self, verdict: &Verdict, taken: u64) -> Option<bool> {
+    pub fn admits(&mut self, verdict: &Verdict, taken: u64) -> Option<bool> {
         match verdict {
             Verdict::Part { range, total, .. } if taken > 0 => {
+                self.until = range.end;
                 Some(self.joins && range.start == taken && self.length == Some(*total))
             }
             Verdict::Whole {
                 length, encoding, ..
             } if taken == 0 => {
+                self.until = length.unwrap_or(u64::MAX);
                 let lengths_differ = matches!((self.length, length), (Some(a), Some(b)) if a != *b);
                 // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
                 let known = self.length.is_some() == length.is_some();
@@ -89,13 +98,12 @@ impl Stream {
         }
     }
 
-    /// How many of `at_hand` bytes may be taken: none beyond the announced length (row A11).
+    /// How many of `at_hand` bytes may be taken: none beyond the announced length, and none beyond the range that the answer said
+    /// it brings (row A11).
     #[must_use]
     pub fn room(&self, taken: u64, at_hand: u64) -> u64 {
-        let room = self
-            .length
-            .map_or(u64::MAX, |length| length.saturating_sub(taken));
-        at_hand.min(room)
+        let end = self.length.unwrap_or(u64::MAX).min(self.until);
+        at_hand.min(end.saturating_sub(taken))
     }
 
     /// An answer ended properly; it had begun when `begun` bytes were taken, and by now `taken` are.
@@ -140,11 +148,13 @@ mod tests {
         encoding: Option<ContentCoding>,
     }
 
-    /// What the origin does next: sends a form, of which so many bytes come before it breaks (or ends, if they suffice).
+    /// What the origin does next: sends a form, of which so many bytes come before it breaks (or ends, if they suffice). Of a part it
+    /// says that it brings at most so many bytes; what comes beyond those is nothing of the file.
     #[derive(Debug, Clone)]
     struct Answer {
         form: Form,
         brings: u64,
+        says: u64,
         breaks: bool,
     }
 
@@ -172,18 +182,24 @@ mod tests {
                 encoding: Some(ContentCoding::Gzip)
             }),
         ];
-        (form, 0u64..40, any::<bool>()).prop_map(|(form, brings, breaks)| Answer {
+        let says = prop_oneof![Just(u64::MAX), 1u64..40];
+        (form, 0u64..40, says, any::<bool>()).prop_map(|(form, brings, says, breaks)| Answer {
             form,
             brings,
+            says,
             breaks,
         })
     }
 
-    fn verdict(stream: &Stream, taken: u64, form: &Form) -> Verdict {
+    fn verdict(stream: &Stream, taken: u64, form: &Form, says: u64) -> Verdict {
         let version = Version::default();
         match stream.request(taken) {
             Some(asked) => Verdict::Part {
-                range: asked.start..form.length.max(asked.start),
+                range: asked.start
+                    ..form
+                        .length
+                        .max(asked.start)
+                        .min(asked.start.saturating_add(says)),
                 total: form.length,
                 version,
             },
@@ -199,22 +215,27 @@ mod tests {
         #[test]
         fn a_whole_stream_is_one_form_from_its_first_byte_to_its_last(first in any_answer(), rest in prop::collection::vec(any_answer(), 0..12), joins: bool) {
             let length = first.form.told.then_some(first.form.length);
-            let stream = Stream::new(length, first.form.encoding.clone(), joins);
+            let mut stream = Stream::new(length, first.form.encoding.clone(), None, joins);
             // Where each taken byte is from: a form and a place in it.
             let mut out: Vec<(Form, u64)> = Vec::new();
             for (n, answer) in std::iter::once(first.clone()).chain(rest).enumerate() {
                 let begun = out.len() as u64;
                 // A range is always answered with the plain form: anything else the judge refuses.
                 let form = if begun > 0 { Form { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
-                if n > 0 && stream.admits(&verdict(&stream, begun, &form), begun) != Some(true) {
+                let verdict = verdict(&stream, begun, &form, answer.says);
+                if n > 0 && stream.admits(&verdict, begun) != Some(true) {
                     continue;
                 }
                 let left = form.length.saturating_sub(begun);
-                let come = stream.room(begun, left.min(answer.brings));
-                out.extend((begun..begun + come).map(|at| (form.clone(), at)));
+                let real = if begun > 0 { left.min(answer.says) } else { left };
+                // Of a whole answer HTTP itself cuts what is too much; a part may be chunked.
+                let sent = if begun > 0 { answer.brings } else { left.min(answer.brings) };
+                let come = stream.room(begun, sent);
+                // What an answer brings beyond what it said is nothing of the file.
+                out.extend((begun..begun + come).map(|at| (form.clone(), if at < begun + real { at } else { u64::MAX })));
                 let taken = out.len() as u64;
                 // Where a length was told HTTP itself sees that bytes are missing; else any end is a proper one.
-                let ended = !answer.breaks && (come == left || !form.told || begun > 0);
+                let ended = !answer.breaks && (come >= left || !form.told || begun > 0);
                 let follow = match ended.then(|| stream.after_end(begun, taken)) {
                     Some(End::Whole) => {
                         let (form, _) = out.first().cloned().unwrap_or((form, 0));
@@ -238,23 +259,26 @@ mod tests {
 
     #[test]
     fn a13_an_encoded_body_is_begun_again_and_never_continued() {
-        let stream = Stream::new(Some(100), Some(ContentCoding::Gzip), true);
+        let stream = Stream::new(Some(100), Some(ContentCoding::Gzip), None, true);
         assert_eq!(stream.after_break(50), Follow::Again);
         assert_eq!(stream.after_end(0, 50), End::Short);
     }
 
     #[test]
     fn a10_a_body_of_unknown_length_is_begun_again() {
-        assert_eq!(Stream::new(None, None, true).after_break(50), Follow::Again);
         assert_eq!(
-            Stream::new(Some(100), None, true).after_break(50),
+            Stream::new(None, None, None, true).after_break(50),
+            Follow::Again
+        );
+        assert_eq!(
+            Stream::new(Some(100), None, None, true).after_break(50),
             Follow::On
         );
     }
 
     #[test]
     fn a_part_that_ends_sooner_than_asked_is_asked_on_unless_it_brought_nothing() {
-        let mut stream = Stream::new(Some(100), None, true);
+        let mut stream = Stream::new(Some(100), None, None, true);
         assert_eq!(stream.after_end(0, 50), End::AskOn);
         assert_eq!(stream.after_end(50, 50), End::Short);
         stream.give_up_ranges();

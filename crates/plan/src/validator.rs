@@ -179,13 +179,17 @@ impl Version {
     }
 
     /// Whether bytes that an earlier run left of this version may be gone on with, `found` being what the origin has now. Days may
-    /// lie between two runs, so this asks for more than [`Version::may_be_joined`]: an origin that has taken to telling its
-    /// versions apart tells nothing of those from before.
+    /// lie between two runs, so this asks for more than [`Version::may_be_joined`]: what the user said of connections tells
+    /// nothing of versions.
     #[must_use]
-    pub fn may_be_resumed(&self, found: &Self, verified: bool, told: bool) -> bool {
-        self.same(found)
-            && self.may_be_joined(verified, told)
-            && (self.is_pinned() || verified || !found.is_pinned())
+    pub fn may_be_resumed(&self, found: &Self, verified: bool) -> bool {
+        self.same(found) && self.outlasts_a_run(verified)
+    }
+
+    /// Whether bytes of this version can be of use to a later run at all.
+    #[must_use]
+    pub fn outlasts_a_run(&self, verified: bool) -> bool {
+        self.is_pinned() || verified
     }
 
     /// Whether anything but the length tells this version from another.
@@ -280,12 +284,11 @@ mod tests {
         assert!(version(&[("etag", "W/\"1\"")]).may_be_joined(false, false));
         // Bytes of nobody knows which version, and an origin that now says which one it has.
         let tagged = version(&[("etag", "\"1\"")]);
-        assert!(!version(&[]).may_be_resumed(&tagged, false, true));
-        assert!(version(&[]).may_be_resumed(&tagged, true, false));
-        assert!(version(&[]).may_be_resumed(&version(&[]), false, true));
-        assert!(!version(&[]).may_be_resumed(&version(&[]), false, false));
-        assert!(tagged.may_be_resumed(&tagged, false, false));
-        assert!(!tagged.may_be_resumed(&version(&[]), true, true));
+        assert!(!version(&[]).may_be_resumed(&tagged, false));
+        assert!(!version(&[]).may_be_resumed(&version(&[]), false));
+        assert!(version(&[]).may_be_resumed(&tagged, true));
+        assert!(tagged.may_be_resumed(&tagged, false));
+        assert!(!tagged.may_be_resumed(&version(&[]), true));
         assert!(version(&[]).same(&version(&[("etag", "\"1\"")])));
         assert!(!version(&[]).same(&Version {
             length: Some(11),

@@ -38,7 +38,7 @@ impl GetError {
             }
             | Self::Interrupted { resumable: true } => Some(GOES_ON.into()),
             Self::Status { .. } | Self::Transport { .. } | Self::Interrupted { .. } => None,
-            Self::Refused { .. } => Some("-x 1 asks for the file over one connection".into()),
+            Self::Refused { .. } => Some("the origin, or a proxy before it, is at fault; it may be well again later".into()),
             Self::Changed { .. } => Some("try again when the origin is at rest".into()),
             Self::BrokenStream { .. } => {
                 Some("write to a file with -o FILE: it is begun again when this happens".into())

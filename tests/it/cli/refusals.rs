@@ -35,7 +35,7 @@ async fn of_proxies_that_refuse_and_why() {
         ),
         (
             "http",
-            b"HTTP/1.1 503 x\r\nServer: squid/5.7\r\nVia: 1.1 p (squid/5.7)\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 503 x\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\nContent-Length: 0\r\n\r\n",
             "http://h.test/f",
         ),
         (

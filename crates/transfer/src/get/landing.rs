@@ -7,7 +7,7 @@ use super::first::{Begun, Brings};
 use super::job::Run;
 use super::partial::Partial;
 use super::place::{Place, look};
-use crate::disk::{Remembered, Target};
+use crate::disk::{Remembered, Target, blocking};
 use crate::error::GetError;
 use crate::event::Event;
 use crate::options::{Connections, Existing};
@@ -33,7 +33,10 @@ impl Run<'_> {
         let Some(guess) = place.guess(&self.job.url) else {
             return Ok(None);
         };
-        let known = matches!(place, Place::Named(_)) || Partial::exists(&guess);
+        // Under a name that is only guessed nothing but this job's own bytes may be touched: the origin may name the file
+        // otherwise, and what lies here may be somebody else's download.
+        let known = matches!(place, Place::Named(_))
+            || blocking(|| Partial::is_kept(&guess, &self.job.url));
         if known {
             self.claim(&guess)?;
         }
@@ -124,7 +127,7 @@ impl Run<'_> {
                 let wanted = self.wanted(&begun.answer.headers, &begun.brings);
                 if header.length != *total || !pinned.same(version) {
                     Some("the origin has another version than an earlier run left bytes of")
-                } else if pinned.may_be_resumed(version, wanted.verifies(), self.told()) {
+                } else if pinned.may_be_resumed(version, wanted.verifies()) {
                     None
                 } else {
                     Some(
@@ -146,6 +149,6 @@ impl Run<'_> {
 
     /// Whether the user asked for several connections.
     fn told(&self) -> bool {
-        matches!(self.engine.options.connections, Connections::Fixed(_))
+        matches!(self.engine.options.connections, Connections::Fixed(n) if n > 1)
     }
 }

@@ -38,7 +38,7 @@ impl Run<'_> {
             }
         };
         let wanted = self.wanted(&answer.headers, &brings);
-        let (length, version, encoding) = brought(brings);
+        let (until, length, version, encoding) = brought(brings);
         self.tell(Event::Named {
             job: self.job.id,
             path: path.clone(),
@@ -56,7 +56,7 @@ impl Run<'_> {
         let flow = Flow {
             pipe,
             version,
-            stream: Stream::new(length, encoding, joins),
+            stream: Stream::new(length, encoding, until, joins),
             follower: None,
         };
         let (bytes, flow) = match length {
@@ -88,17 +88,21 @@ fn of_stream(error: GetError) -> GetError {
     }
 }
 
-/// Length, version and coding of what a first answer brings.
-fn brought(brings: Brings) -> (Option<u64>, Version, Option<ContentCoding>) {
+/// Where a first answer ends, and length, version and coding of the resource.
+fn brought(brings: Brings) -> (Option<u64>, Option<u64>, Version, Option<ContentCoding>) {
     match brings {
-        Brings::Part { total, version, .. } => (Some(total), version, None),
+        Brings::Part {
+            range,
+            total,
+            version,
+        } => (Some(range.end), Some(total), version, None),
         Brings::Whole {
             length,
             version,
             encoding,
-        } => (length, version, encoding),
-        Brings::Empty(version) => (Some(0), version, None),
+        } => (None, length, version, encoding),
+        Brings::Empty(version) => (None, Some(0), version, None),
         // Neither is possible: no condition was sent, and nothing was pinned.
-        Brings::NotModified | Brings::OtherVersion => (None, Version::default(), None),
+        Brings::NotModified | Brings::OtherVersion => (None, None, Version::default(), None),
     }
 }

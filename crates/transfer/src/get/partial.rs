@@ -67,6 +67,16 @@ impl Partial {
             && matches!(load(&target.journal(), url), Ok(Some(kept)) if !kept.spans.is_empty())
     }
 
+    /// Whether it is certain that nothing under these names is of use: not when the journal cannot be read just now, for want of
+    /// a descriptor or because a disk or a server is ill.
+    fn is_useless(&self) -> bool {
+        match load(&self.target.journal(), &self.url) {
+            Ok(kept) => kept.is_none_or(|kept| kept.spans.is_empty()),
+            Err(Unusable::Unreadable(_)) => false,
+            Err(_) => true,
+        }
+    }
+
     /// Takes hold of the names. What an earlier run left there is not used before [`Partial::verify`] has looked at it.
     ///
     /// # Errors
@@ -109,6 +119,8 @@ impl Partial {
         if options.resume && partial.file.found() {
             match blocking(|| load(&partial.target.journal(), url)) {
                 Ok(claimed) => partial.claimed = claimed,
+                // Only what was read and found bad is thrown away.
+                Err(Unusable::Unreadable(error)) => return Err(partial.unreadable(error)),
                 Err(unusable) => partial.discarded = Some(unusable),
             }
         }
@@ -143,14 +155,27 @@ impl Partial {
                 Err(unusable) => break Err(unusable),
             }
         };
-        match looked.and_then(|()| self.recover(claimed)) {
+        let fits = || match blocking(|| self.storage.length())? <= claimed.header.length {
+            true => Ok(()),
+            // Whoever made it longer may have done more.
+            false => Err(Unusable::Bytes),
+        };
+        match looked
+            .and_then(|()| fits())
+            .and_then(|()| self.recover(claimed))
+        {
             Ok(resumed) => self.resumed = Some(resumed),
+            Err(Unusable::Unreadable(error)) => return Err(self.unreadable(error)),
             Err(unusable) => {
                 self.discarded = Some(unusable);
                 self.clear()?;
             }
         }
         Ok(())
+    }
+
+    fn unreadable(&self, error: io::Error) -> GetError {
+        GetError::local("read back", self.target.part(), error)
     }
 
     /// Goes on with the journal of what was found right.
@@ -223,7 +248,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         let ours = self.is_in_place().is_ok();
-        if self.settled || !ours || Self::is_kept(&self.target, &self.url) {
+        if self.settled || !ours || !self.is_useless() {
             return;
         }
         // The bytes first, as in `clear`. The lock is still held; what cannot be removed harms nobody.
@@ -268,3 +293,7 @@ fn remove(path: &Path) -> io::Result<()> {
         other => other,
     }
 }
+
+#[cfg(test)]
+#[path = "partial_tests.rs"]
+mod tests;

@@ -173,7 +173,10 @@ impl Run<'_> {
             &landing.version,
             &landing.wanted.announced,
         );
-        let journal = partial.journal(self.engine.options.resume.then_some(&header))?;
+        // What no later run could trust is not claimed for one.
+        let lasts = landing.version.outlasts_a_run(landing.wanted.verifies());
+        let header = Some(&header).filter(|_| self.engine.options.resume && lasts);
+        let journal = partial.journal(header)?;
         blocking(|| partial.storage().set_len(total))
             .map_err(|source| GetError::local("extend", self.path.clone(), source))?;
         Ok(journal)

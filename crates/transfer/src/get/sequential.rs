@@ -70,7 +70,7 @@ impl Run<'_> {
         let flow = Flow {
             pipe,
             version: landing.version.clone(),
-            stream: Stream::new(body.length, body.encoding, joins),
+            stream: Stream::new(body.length, body.encoding, None, joins),
             follower,
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
@@ -231,7 +231,7 @@ impl Run<'_> {
     }
 
     /// Asks for what is missing, or for everything when the pipe was rewound.
-    async fn ask_on(&self, flow: &Flow) -> Result<Answer, Failure> {
+    async fn ask_on(&self, flow: &mut Flow) -> Result<Answer, Failure> {
         let taken = flow.pipe.taken();
         let range = flow.stream.request(taken);
         let mut headers = HeaderMap::new();

@@ -1,6 +1,6 @@
 //! The seams of one stream: answers that follow each other and are not the same file, or never end.
 
-use haul_lab::{Body, Content, Resource, When, breakage};
+use haul_lab::{Body, Content, Framing, Resource, When, breakage};
 use haul_transfer::{GetError, Output};
 
 use crate::harness::{Case, content, serve};
@@ -84,6 +84,36 @@ async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.outcome().bytes, length);
     assert_eq!((origin.asked().len(), ran.outcome().retries), (3, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
+    let mut case = Case::new();
+    let sink = case.dir.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&sink).status();
+    assert!(made.unwrap().success());
+    case.output = Some(Output::File(sink.clone()));
+    let reader = std::thread::spawn(move || std::fs::read(sink).unwrap());
+    let length = content().length();
+    let resource = Resource::new(content()).rule(When::ranged(), move |asked, reply| {
+        let range = asked.range(length).unwrap();
+        let end = range.end.min(range.start + 1_000_000);
+        let said = format!("bytes {}-{}/{length}", range.start, end - 1);
+        reply.set("Content-Range", &said);
+        // What it says it brings, and as much again of something else.
+        let mut bytes = content().slice(range.start..end).to_vec();
+        bytes.extend(vec![0xaa; bytes.len()]);
+        reply.body = Body::Raw(bytes);
+        reply.framing = Framing::Chunked;
+    });
+    let (ran, _origin) = case.run(resource).await;
+    let came = reader.join().unwrap();
+    assert!(
+        content().to_vec().starts_with(&came),
+        "what came is not the file: {:?}",
+        ran.result
+    );
+    assert!(ran.result.is_err() || came.len() as u64 == length);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

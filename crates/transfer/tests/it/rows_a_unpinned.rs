@@ -1,7 +1,7 @@
 //! Row A7: a resource whose versions nothing tells apart. One answer is of one version; several are joined only where a digest
 //! would find a mix out, or where the user asked for them.
 
-use haul_lab::{Body, Content, Origin, Resource, When, breakage};
+use haul_lab::{Body, Content, Resource, When, breakage};
 use haul_transfer::{Class, Connections, Output};
 
 use crate::harness::{Case, content};
@@ -123,31 +123,4 @@ async fn a7_several_connections_are_used_when_a_checksum_would_find_a_mix_out() 
     let (ran, _origin) = case.run(changing(3).0).await;
     assert_eq!(ran.error().class(), Class::Verification);
     assert!(!case.path().exists());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_what_a_run_with_a_number_left_is_not_gone_on_with_by_one_without() {
-    let mut case = Case::new();
-    let (resource, newer) = changing(4);
-    let origin = Origin::builder()
-        .resource("/f.bin", resource)
-        .rate_per_connection(2 << 20)
-        .start()
-        .await;
-    let stop = case.stop.clone();
-    let url = origin.url("/f.bin");
-    let watch = async {
-        while origin.sent() < content().length() / 3 {
-            tokio::task::yield_now().await;
-        }
-        stop.cancel();
-    };
-    let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(ran.promises(), "{:?}", ran.error());
-    let mut again = unasked();
-    std::mem::swap(&mut again.dir, &mut case.dir);
-    let ran = again.get(&url).await;
-    assert_eq!(ran.outcome().resumed, 0);
-    assert!(ran.warned("nothing tells"), "{:?}", ran.events);
-    again.assert_file(&newer);
 }

@@ -2,7 +2,7 @@
 
 use haul_lab::breakage::DigestField;
 use haul_lab::{Content, Origin, Resource, When, breakage};
-use haul_transfer::{Event, Existing, GetError};
+use haul_transfer::{Event, Existing, GetError, Output};
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Case, content};
@@ -31,16 +31,28 @@ async fn stopped(case: &mut Case, origin: &Origin) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_bytes_without_a_validator_are_not_continued_with_those_of_a_tagged_version() {
+async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
     let mut case = Case::new();
     let origin = slow(Resource::bare(content())).await;
+    let stop = case.stop.clone();
+    let url = origin.url("/f.bin");
+    let watch = async {
+        while origin.sent() < content().length() / 3 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(case.get(&url), watch);
+    assert!(!ran.promises(), "{:?}", ran.error());
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
+    // With a digest any mix would be found out, so they are.
+    case.stop = CancellationToken::new();
+    let origin = slow(Resource::bare(content())).await;
+    case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     stopped(&mut case, &origin).await;
-    let other = Content::random(77, content().length());
-    origin.swap("/f.bin", Resource::new(other.clone()));
     let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, 0);
-    assert!(ran.warned("nothing tells"));
-    case.assert_file(&other);
+    assert!(ran.outcome().resumed > 0);
+    case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,4 +126,40 @@ async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes
     let verified = |event: &Event| matches!(event, Event::Verifying { .. });
     assert!(ran.events.iter().any(verified), "{:?}", ran.events);
     case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_a_whole_partial_file_that_somebody_made_longer_is_not_published() {
+    let case = Case::new();
+    let origin = slow(Resource::new(content())).await;
+    whole_but_taken(&case, &origin).await;
+    std::fs::remove_file(case.path()).unwrap();
+    let part = case.dir.path().join("f.bin.haul-part");
+    let mut file = std::fs::OpenOptions::new().append(true).open(part).unwrap();
+    std::io::Write::write_all(&mut file, b"more").unwrap();
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a25_what_another_url_left_under_a_name_that_is_only_guessed_stays() {
+    let mut case = Case::new();
+    let named = Resource::new(Content::random(5, 1000))
+        .header("Content-Disposition", "attachment; filename=one.zip");
+    let origin = Origin::builder()
+        .resource("/f.bin", Resource::new(content()))
+        .resource("/g/f.bin", named)
+        .rate_per_connection(2 << 20)
+        .start()
+        .await;
+    stopped(&mut case, &origin).await;
+    case.output = Some(Output::Directory(case.dir.path().to_owned()));
+    case.get(&origin.url("/g/f.bin")).await.outcome();
+    assert_eq!(
+        case.listing(),
+        ["f.bin.haul-journal", "f.bin.haul-part", "one.zip"]
+    );
+    case.output = None;
+    assert!(case.get(&origin.url("/f.bin")).await.outcome().resumed > 0);
 }
