@@ -147,15 +147,15 @@ impl Client {
                     ..answer
                 });
             }
-            let hop = follow(
+            let next = follow(
                 &url,
                 answer.headers.get(LOCATION),
                 hops,
                 self.shared.config.redirects,
             );
-            let hop = hop.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
+            let next = next.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
             answer.discard().await;
-            url = hop.url;
+            url = next;
         }
         Err(Error::new(Kind::Protocol, &url))
     }

@@ -35,7 +35,7 @@ pub use course::{Action, Course, Standing, Trouble};
 pub use digest_field::{Expected, expected_digests};
 pub use low_water::low_water;
 pub use ranges::RangeSet;
-pub use redirect::{Hop, RedirectError, RedirectOptions, follow};
+pub use redirect::{RedirectError, RedirectOptions, follow};
 pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
 pub use segment::{Claim, ClaimId, SegmentOptions, SegmentPlan, TakeOver};
 pub use stream::{End, Follow, Stream};

@@ -12,8 +12,9 @@ const MOST: f64 = 256.0 * 1024.0;
 /// Less than this is there at once anyway.
 const LEAST: f64 = 8.0 * 1024.0;
 
-/// Bytes that TLS and the HTTP reader may hold already when a body's end is near: they will not come over the socket again.
-const HELD: u64 = 384 * 1024;
+/// Bytes of a body that may be taken before the mark is moved again, half a megabyte, and what TLS and the HTTP reader hold by
+/// then: they will not come over the socket again.
+const HELD: u64 = 1024 * 1024;
 
 /// The low-water mark, in bytes, for a body that comes at `rate` bytes a second with `remaining` to come (`None`: unknown).
 /// 1 means that every byte is worth being woken for. The mark never asks for bytes that will not come.

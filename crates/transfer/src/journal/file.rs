@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::record::{FORMAT, Header, Mark, Record, Span};
 
@@ -11,8 +11,6 @@ use super::record::{FORMAT, Header, Mark, Record, Span};
 pub struct Journal {
     /// The open file, its position at the end of the last whole record.
     file: File,
-    /// Where it lies, to remove it at the end.
-    path: PathBuf,
 }
 
 impl Journal {
@@ -42,10 +40,7 @@ impl Journal {
             .create(true)
             .open(path)?;
         file.write_all(first.to_line().as_bytes())?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        Ok(Self { file })
     }
 
     /// Goes on with a journal of which `length` bytes are whole records; a torn end is cut off.
@@ -56,10 +51,7 @@ impl Journal {
         let mut file = options().write(true).open(path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        Ok(Self { file })
     }
 
     /// Appends one record a span and syncs them. The caller has synced the bytes they speak of.
@@ -73,14 +65,6 @@ impl Journal {
             .collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()
-    }
-
-    /// Removes the journal: its download is whole, or given up.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn remove(self) -> io::Result<()> {
-        std::fs::remove_file(&self.path)
     }
 }
 
