@@ -72,7 +72,8 @@ mod terminal {
         runtime.shutdown_background();
         let line = line?;
         let end = line.strip_suffix('\n').ok_or(NoAnswer::End)?;
-        Ok(end.strip_suffix('\r').unwrap_or(end).to_owned())
+        // ^\ is no signal here, and nobody has it in a password.
+        Ok(end.strip_suffix('\r').unwrap_or(end).replace('\x1c', ""))
     }
 
     /// A line with its end, which is missing after ^D.

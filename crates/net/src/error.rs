@@ -297,6 +297,9 @@ pub enum ConfigError {
         /// "certificate" or "private key".
         wanted: &'static str,
     },
+    /// A private key that is of another certificate.
+    #[error("the private key of --key is not that of the certificate of --cert")]
+    OtherKey,
     /// TLS refuses the settings.
     #[error("the TLS settings cannot be used")]
     Tls(#[from] rustls::Error),

@@ -11,9 +11,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct,
-    InvalidMessage, SignatureScheme,
+    InconsistentKeys, InvalidMessage, SignatureScheme,
 };
 use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
@@ -143,7 +144,8 @@ impl Tls {
                         what: "--key".into(),
                         wanted: "private key",
                     })?;
-                builder.with_client_auth_cert(certificates, key)?
+                let certified = certified(certificates, key, &self.provider)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
         // Said explicitly: with h2 offered, many segments would silently share one connection and its limits.
@@ -162,6 +164,23 @@ impl Tls {
                 Arc::clone(&self.provider),
             )?)),
         }
+    }
+}
+
+/// The certificate that we show, and the proof that it is ours. What the certificate says is the peer's to judge: some are so
+/// old in form that a verifier here would not read them, and yet are what the peer wants.
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, ConfigError> {
+    let key = provider.key_provider.load_private_key(key)?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(ConfigError::OtherKey)
+        }
+        _ => Ok(certified),
     }
 }
 

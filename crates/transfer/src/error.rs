@@ -85,7 +85,7 @@ pub enum GetError {
         at: u64,
     },
     /// A digest is not the one expected.
-    #[error("{algorithm} of {} is {found}, not {expected} as {origin}", shown(.url))]
+    #[error("{algorithm} of {} is {found}, where {origin} says {expected}", shown(.url))]
     Checksum {
         /// What was fetched.
         url: Box<Url>,
@@ -95,7 +95,7 @@ pub enum GetError {
         expected: String,
         /// In hexadecimal.
         found: String,
-        /// Who expected it: "given", or the header field.
+        /// What expected it: the given checksum, or the header field.
         origin: &'static str,
         /// Where the bytes were set aside.
         aside: Option<PathBuf>,

@@ -45,7 +45,7 @@ impl GetError {
             }
             Self::Checksum { aside, .. } => Some(match aside {
                 Some(path) => format!("what came was set aside as {}", path.display()),
-                None => "what came must not be used".into(),
+                None => "the bytes must not be used".into(),
             }),
             Self::Exists { .. } => Some(
                 "--overwrite replaces it, --update does so only if the origin has a newer one"

@@ -42,6 +42,11 @@ fn trusted(
     let directories: Vec<PathBuf> = given("SSL_CERT_DIR")
         .map(|value| std::env::split_paths(&value).collect())
         .unwrap_or_default();
+    // Of several directories some may be missing, as systems have it; where none is there somebody has mistyped.
+    if !directories.is_empty() && !directories.iter().any(|place| place.read_dir().is_ok()) {
+        let text = format!("SSL_CERT_DIR: cannot read {}", directories[0].display());
+        return Err(SettingError::new(text));
+    }
     let files = TrustedFiles { file, directories };
     Ok((files != TrustedFiles::default()).then_some(files))
 }

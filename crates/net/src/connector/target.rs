@@ -64,7 +64,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Settings of a [`Connector`].
+/// Settings of a [`Connector`](super::Connector).
 #[derive(Debug, Clone)]
 pub struct ConnectorConfig {
     /// The longest that the whole way may take: name, TCP, proxy and TLS.

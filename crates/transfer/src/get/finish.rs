@@ -39,7 +39,7 @@ impl Wanted {
         let given = self
             .given
             .iter()
-            .filter_map(|c| Some((c.algorithm, c.digest.as_ref()?, "given")));
+            .filter_map(|c| Some((c.algorithm, c.digest.as_ref()?, "the given checksum")));
         let announced = self
             .announced
             .iter()

@@ -147,7 +147,7 @@ impl<'a> Run<'a> {
         };
         if matches!(begun.brings, Brings::NotModified) {
             begun.answer.discard().await;
-            return Ok(Some(self.not_modified(place)));
+            return self.not_modified(place).await.map(Some);
         }
         let partial = self.land(place, held.take(), &begun).await?;
         self.take_road(begun, partial, permit, held).await

@@ -25,6 +25,7 @@ mod segmented;
 mod sequential;
 mod shared;
 mod steps;
+mod unchanged;
 mod worker;
 
 use std::sync::Arc;

@@ -11,7 +11,6 @@ use super::hosts::Permit;
 use super::job::Run;
 use super::landing::Landing;
 use super::partial::{Partial, Resumed};
-use super::place::Place;
 use crate::error::GetError;
 use crate::event::Event;
 use crate::options::Outcome;
@@ -156,22 +155,6 @@ impl Run<'_> {
             biased;
             () = self.stop.cancelled() => Err(GetError::STOPPED),
             () = tokio::time::sleep(wait) => Ok(()),
-        }
-    }
-
-    /// The outcome of `--update` when there is nothing newer.
-    pub(super) fn not_modified(&self, place: &Place) -> Outcome {
-        let path = place
-            .guess(&self.job.url)
-            .map(|target| target.path().to_owned());
-        let bytes = path
-            .as_ref()
-            .and_then(|p| p.metadata().ok())
-            .map_or(0, |found| found.len());
-        Outcome {
-            path,
-            not_modified: true,
-            ..self.outcome(bytes)
         }
     }
 

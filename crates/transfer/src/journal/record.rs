@@ -59,7 +59,7 @@ impl Header {
             Some(Expected {
                 algorithm: checksum.algorithm,
                 digest: checksum.digest?,
-                field: "announced by the origin",
+                field: "the origin",
             })
         };
         checksums.filter_map(expected).collect()

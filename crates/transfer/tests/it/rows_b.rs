@@ -262,7 +262,7 @@ async fn b9_a_wrong_checksum_sets_the_file_aside() {
     assert!(matches!(
         ran.error(),
         GetError::Checksum {
-            origin: "given",
+            origin: "the given checksum",
             aside: Some(_),
             ..
         }

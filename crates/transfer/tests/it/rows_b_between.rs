@@ -163,3 +163,25 @@ async fn a25_what_another_url_left_under_a_name_that_is_only_guessed_stays() {
     case.output = None;
     assert!(case.get(&origin.url("/f.bin")).await.outcome().resumed > 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_a_file_that_is_not_newer_at_the_origin_is_verified_as_one_that_is_fetched() {
+    let mut case = Case::new();
+    let origin = slow(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    case.get(&url).await.outcome();
+    case.options.existing = Existing::Update;
+    case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
+    let ran = case.get(&url).await;
+    assert!(ran.outcome().not_modified);
+    assert_eq!(ran.outcome().checksums[0].1, content().sha256());
+    case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
+    let ran = case.get(&url).await;
+    assert!(
+        matches!(ran.error(), GetError::Checksum { .. }),
+        "{:?}",
+        ran.error()
+    );
+    // It is the user's, whatever it holds.
+    case.assert_file(&content());
+}

@@ -1,0 +1,72 @@
+//! The end of `--update` when the origin has nothing newer: the file that is there is the result, and is verified as one.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::finish::Wanted;
+use super::job::Run;
+use super::place::Place;
+use crate::checksum::{Digested, Hashers};
+use crate::disk::blocking;
+use crate::error::GetError;
+use crate::event::Event;
+use crate::options::Outcome;
+
+/// Bytes that are read between two looks at whether the job is to stop.
+const STEP: usize = 1 << 20;
+
+impl Run<'_> {
+    /// The file that is there, and its digests if the user wants any.
+    pub(super) async fn not_modified(&self, place: &Place) -> Result<Outcome, GetError> {
+        let path = place
+            .guess(&self.job.url)
+            .map(|target| target.path().to_owned());
+        let mut outcome = Outcome {
+            not_modified: true,
+            ..self.outcome(0)
+        };
+        if let Some(path) = &path {
+            outcome.bytes = path.metadata().map_or(0, |found| found.len());
+            let wanted = Wanted {
+                given: self.job.checksums.clone(),
+                announced: Vec::new(),
+            };
+            let found = self.digests_of(path, &wanted, outcome.bytes).await?;
+            wanted.check(&self.url, &found)?;
+            outcome.checksums = wanted.report(&found);
+        }
+        Ok(Outcome { path, ..outcome })
+    }
+
+    async fn digests_of(
+        &self,
+        path: &Path,
+        wanted: &Wanted,
+        bytes: u64,
+    ) -> Result<Vec<Digested>, GetError> {
+        let mut hashers = Hashers::new(wanted.algorithms());
+        if hashers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let job = self.job.id;
+        self.tell(Event::Verifying { job, bytes }).await;
+        let local = |source: io::Error| GetError::local("read", path.to_owned(), source);
+        let mut file = blocking(|| File::open(path)).map_err(local)?;
+        let mut buffer = vec![0; STEP];
+        loop {
+            if self.stop.is_cancelled() {
+                return Err(GetError::STOPPED);
+            }
+            let read = blocking(|| {
+                let read = file.read(&mut buffer)?;
+                hashers.update(&buffer[..read]);
+                Ok::<_, io::Error>(read)
+            });
+            if read.map_err(local)? == 0 {
+                return Ok(hashers.finish());
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
