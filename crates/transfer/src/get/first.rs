@@ -85,7 +85,9 @@ impl Run<'_> {
                     Err(failure) => failure,
                 },
             };
-            self.heal(failure, question.range.clone()).await?;
+            // Bytes from the first on are the whole file as far as anybody knows: only others are worth naming.
+            let range = question.range.clone().filter(|range| range.start > 0);
+            self.heal(failure, range).await?;
         }
     }
 
