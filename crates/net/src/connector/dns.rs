@@ -52,7 +52,11 @@ impl Failure {
         } else {
             Kind::NoSuchHost(host.to_owned())
         };
-        Error::new(kind, url).because(self.source)
+        // An error of the system's goes by its number, so that whoever looks for a cause finds it under the shared pointer.
+        match self.source.raw_os_error() {
+            Some(number) => Error::new(kind, url).because(io::Error::from_raw_os_error(number)),
+            None => Error::new(kind, url).because(self.source),
+        }
     }
 }
 
@@ -129,11 +133,20 @@ async fn ask(host: &str) -> Answer {
     // The port is the resolver's formality: addresses are for the name.
     match tokio::net::lookup_host((host, 0)).await {
         Ok(found) => Ok(found.map(|address| address.ip()).collect()),
-        Err(source) => Err(Failure {
-            transient: is_transient(&source),
-            source: Arc::new(source),
-        }),
+        Err(source) => {
+            let source = shortage().unwrap_or(source);
+            Err(Failure {
+                transient: is_transient(&source),
+                source: Arc::new(source),
+            })
+        }
     }
+}
+
+/// Whether there is no descriptor left: the resolver then cannot open its files, and says that there is no such name.
+fn shortage() -> Option<io::Error> {
+    let opened = std::fs::File::open("/dev/null");
+    opened.err().filter(crate::shortage::is_shortage)
 }
 
 /// Whether a name may be found later. The standard library tells the resolver's own codes by their text only, which is

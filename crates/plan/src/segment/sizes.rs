@@ -30,6 +30,8 @@ pub struct SegmentOptions {
     pub connections: usize,
     /// All connections together are held to a rate: then none is slow by itself, and taking from it wins nothing.
     pub paced: bool,
+    /// The number of connections is the user's: none turns out to be too many, so no claim has to end soon.
+    pub settled: bool,
 }
 
 impl Default for SegmentOptions {
@@ -46,6 +48,7 @@ impl Default for SegmentOptions {
             fixed: None,
             connections: 16,
             paced: false,
+            settled: false,
         }
     }
 }
@@ -70,7 +73,9 @@ impl SegmentOptions {
         let half_share = unclaimed / (2 * self.connections.max(1) as u64);
         let worth_asking = pace.worth_asking().max(self.min).min(self.max);
         let even_share = unclaimed.div_ceil(workers).max(self.min);
-        let lasting = rate.map_or(self.max, |rate| (LASTS * rate) as u64);
+        let lasting = rate
+            .filter(|_| !self.settled)
+            .map_or(self.max, |rate| (LASTS * rate) as u64);
         half_share
             .min(lasting)
             .max(worth_asking)
@@ -150,6 +155,11 @@ mod tests {
         assert_eq!(size(&pace, None), 64 * MIB);
         assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
         assert_eq!(size(&pace, Some(1000.0)), options.min);
+        let told = SegmentOptions {
+            settled: true,
+            ..options
+        };
+        assert_eq!(told.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
         pace.ended(8 * MIB, Some(Duration::from_secs(1)));
         pace.answered(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);

@@ -15,6 +15,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
         fixed,
         connections,
         paced: false,
+        settled: false,
     }
 }
 

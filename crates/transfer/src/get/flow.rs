@@ -2,7 +2,7 @@
 //!
 //! Reading answers into it is [`sequential`](super::sequential)'s.
 
-use haul_plan::{End, Follow, Stream, Trouble, Version};
+use haul_plan::{End, Expected, Follow, Stream, Trouble, Version};
 
 use super::failure::Failure;
 use super::pipe::Pipe;
@@ -18,6 +18,8 @@ pub(super) struct Flow {
     pub(super) version: Version,
     /// What was promised of the body, and what may follow what.
     pub(super) stream: Stream,
+    /// The digests that the first answer announced: one that announces others is of another file.
+    pub(super) announced: Vec<Expected>,
     /// Hashes behind the download.
     pub(super) follower: Option<Follower>,
 }

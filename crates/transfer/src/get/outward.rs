@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use haul_plan::{ContentCoding, Stream, Version};
+use haul_plan::{ContentCoding, Stream, Version, expected_digests};
 
 use super::failure::Failure;
 use super::first::{Begun, Brings, Question};
@@ -57,6 +57,7 @@ impl Run<'_> {
             pipe,
             version,
             stream: Stream::new(length, encoding, until, joins),
+            announced: expected_digests(&answer.headers, true),
             follower: None,
         };
         let (bytes, flow) = match length {

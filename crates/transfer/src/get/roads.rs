@@ -146,6 +146,7 @@ impl Run<'_> {
             fixed: options.segment,
             connections: options.connections.most(),
             paced: self.engine.client.connector().is_limited(),
+            settled: matches!(options.connections, Connections::Fixed(_)),
         }
     }
 

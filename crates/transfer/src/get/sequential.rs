@@ -7,7 +7,7 @@
 use std::time::SystemTime;
 
 use haul_net::{Answer, Fetch};
-use haul_plan::{Asked, ContentCoding, End, Stream, Trouble, judge};
+use haul_plan::{Asked, ContentCoding, End, Stream, Trouble, expected_digests, judge};
 use http::HeaderMap;
 
 use super::failure::Failure;
@@ -71,6 +71,7 @@ impl Run<'_> {
             pipe,
             version: landing.version.clone(),
             stream: Stream::new(body.length, body.encoding, None, joins),
+            announced: expected_digests(&body.answer.headers, true),
             follower,
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
@@ -261,7 +262,10 @@ impl Run<'_> {
         };
         let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
         let verdict = judge(&asked, answer.status, &answer.headers, SystemTime::now());
+        let announces_others =
+            taken == 0 && expected_digests(&answer.headers, true) != flow.announced;
         let failure = match flow.stream.admits(&verdict, taken) {
+            Some(true) if announces_others => Failure::Changed,
             Some(true) => return Ok(answer),
             Some(false) => Failure::Changed,
             None => Failure::from_verdict(verdict, &answer),

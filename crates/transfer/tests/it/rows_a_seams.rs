@@ -1,5 +1,6 @@
 //! The seams of one stream: answers that follow each other and are not the same file, or never end.
 
+use haul_lab::breakage::DigestField;
 use haul_lab::{Body, Content, Framing, Resource, When, breakage};
 use haul_transfer::{GetError, Output};
 
@@ -46,6 +47,21 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
     let mut decoder = flate2::write::GzDecoder::new(Vec::new());
     std::io::Write::write_all(&mut decoder, &sent).unwrap();
     assert!(decoder.finish().unwrap() == plain, "not one gzip body");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announces() {
+    let case = Case::new();
+    // The first answer is of another version, which nothing but its digest tells; the later ones are whole.
+    let resource = Resource::bare(content())
+        .rule(When::always(), breakage::ignore_range)
+        .rule(When::always(), breakage::chunked)
+        .rule(When::first(1), breakage::wrong_digest(DigestField::Repr))
+        .rule(When::first(1), breakage::close_after(100_000))
+        .rule(When::after(1), breakage::digest(DigestField::Repr));
+    let (ran, _origin) = case.run(resource).await;
+    ran.outcome();
+    case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
