@@ -1,6 +1,7 @@
 //! [`judge`], row by row, and that no head whatever lets a byte through that was not asked for.
 
 use super::*;
+use crate::content_range::ContentRangeError;
 use http::{HeaderName, HeaderValue};
 use proptest::prelude::*;
 

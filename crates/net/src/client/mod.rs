@@ -4,82 +4,29 @@
 //! `exchange` sends over one connection. A resting connection that turns out to be closed is replaced once, since the
 //! origin never saw that request; nothing else is ever tried twice here. What a request says is in `request`.
 
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
+mod config;
 
-use haul_plan::{RedirectOptions, follow};
-use http::header::{HeaderMap, LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
-use http::{HeaderName, StatusCode};
+use std::sync::Arc;
+
+use haul_plan::follow;
+use http::StatusCode;
+use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::answer::{Answer, Body, Stall, Timings, http_kind};
-use crate::auth::{Authenticator, Challenges, Credentials};
+use crate::auth::{Authenticator, Challenges};
 use crate::connection::Connection;
-use crate::connector::{Connector, ConnectorConfig, Reached, Target};
+use crate::connector::{Connector, Reached, Target};
 use crate::error::{ConfigError, Error, Kind};
 use crate::pool::{Pool, Route, TOTAL};
-use crate::proxy::{Proxy, ProxyRules, ProxyScheme};
+use crate::proxy::{Proxy, ProxyScheme};
 use crate::refusal::is_proxys_own;
 use crate::request::{AllShown, absolute, request};
 use crate::secret::without_credentials;
 use crate::standing::Standing;
-use crate::tls::{Tls, TlsOptions};
-
-/// Settings of a [`Client`].
-#[derive(Debug, Clone)]
-pub struct ClientConfig {
-    /// How streams are made.
-    pub connector: ConnectorConfig,
-    /// How long a peer may be silent, before its answer's head or within the body.
-    pub stall_timeout: Duration,
-    /// Which proxy for which URL.
-    pub proxy: ProxyRules,
-    /// Whom to trust.
-    pub tls: TlsOptions,
-    /// What redirects may do.
-    pub redirects: RedirectOptions,
-    /// Who we are.
-    pub credentials: Credentials,
-    /// Header fields in place of our own of the same name. To origins that the user did not name go only those that are
-    /// about what is wanted, and not about who wants it.
-    pub headers: HeaderMap,
-    /// Own header fields that are not sent.
-    pub without: Vec<HeaderName>,
-    /// Connections kept at rest for each peer.
-    pub idle: usize,
-}
-
-impl Default for ClientConfig {
-    fn default() -> Self {
-        Self {
-            connector: ConnectorConfig::default(),
-            // Longer than a TCP retransmission after a lost wireless link, shorter than a user's patience.
-            stall_timeout: Duration::from_secs(30),
-            proxy: ProxyRules::default(),
-            tls: TlsOptions::default(),
-            redirects: RedirectOptions::default(),
-            credentials: Credentials::default(),
-            headers: HeaderMap::new(),
-            without: Vec::new(),
-            idle: 16,
-        }
-    }
-}
-
-/// One request.
-#[derive(Debug)]
-pub struct Fetch<'a> {
-    /// Where to ask.
-    pub url: &'a Url,
-    /// The URL that the user gave: credentials that are for no named host go to its origin only.
-    pub given: &'a Url,
-    /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
-    pub range: Option<Range<u64>>,
-    /// Further header fields: conditions.
-    pub headers: HeaderMap,
-}
+use crate::tls::Tls;
+pub use config::{ClientConfig, Fetch};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
 #[derive(Debug, Clone)]

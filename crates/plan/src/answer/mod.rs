@@ -4,9 +4,9 @@
 //! lenient where an origin is merely odd. It knows one request and one answer; what follows from a verdict over a job's whole
 //! history is the [`Course`](crate::Course)'s to say.
 
-use std::fmt;
-use std::ops::Range;
-use std::time::{Duration, SystemTime};
+mod verdict;
+
+use std::time::SystemTime;
 
 use http::StatusCode;
 use http::header::{
@@ -14,146 +14,10 @@ use http::header::{
     RETRY_AFTER, WWW_AUTHENTICATE,
 };
 
-use crate::content_range::{ContentRange, ContentRangeError};
+use crate::content_range::ContentRange;
 use crate::retry::parse_retry_after;
 use crate::validator::{Sameness, Version};
-
-/// What a request had asked for.
-#[derive(Debug, Clone, Default)]
-pub struct Asked<'a> {
-    /// The Range that was sent; an end of `u64::MAX` stands for an open one. `None`: no Range was sent.
-    pub range: Option<Range<u64>>,
-    /// The version that bytes on disk are of.
-    pub pinned: Option<&'a Version>,
-    /// Whether If-Range was sent.
-    pub if_range_sent: bool,
-    /// Whether If-None-Match or If-Modified-Since was sent.
-    pub conditional: bool,
-}
-
-/// What an answer means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// These bytes of the version wanted follow.
-    Part {
-        /// Begins where it was asked to, ends there or sooner.
-        range: Range<u64>,
-        /// Bytes in the whole.
-        total: u64,
-        /// Of which version.
-        version: Version,
-    },
-    /// Everything follows, and may be taken as the whole file.
-    Whole {
-        /// Bytes, if that is said.
-        length: Option<u64>,
-        /// Of which version.
-        version: Version,
-        /// A coding that was applied although identity was asked for.
-        encoding: Option<ContentCoding>,
-    },
-    /// The resource has no bytes.
-    Empty {
-        /// Of which version.
-        version: Version,
-    },
-    /// The range begins past the end (416).
-    PastEnd {
-        /// Bytes in the whole, if that is said.
-        total: Option<u64>,
-    },
-    /// What the caller has is the newest (304).
-    NotModified,
-    /// Another version than the pinned one.
-    Changed {
-        /// Which.
-        found: Version,
-    },
-    /// Everything follows because of If-Range, though the tag is the same: this origin misreads it (row A4).
-    DropIfRange,
-    /// Everything follows although a part was asked for, of the same version (row A3).
-    RangeIgnored,
-    /// No byte of it may be used.
-    Refuse {
-        /// Why.
-        why: Refusal,
-    },
-    /// Asked too much or at a bad time: 408, 429, 5xx.
-    Busy {
-        /// Which.
-        status: StatusCode,
-        /// What Retry-After says.
-        retry_after: Option<Duration>,
-    },
-    /// A final answer: every other status.
-    Denied {
-        /// Which.
-        status: StatusCode,
-    },
-    /// Credentials are missing or wrong.
-    Unauthorized {
-        /// 401 or 407.
-        status: StatusCode,
-        /// For whom they are wanted.
-        realm: Option<String>,
-    },
-}
-
-/// Why no byte of an answer may be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// 206 without Content-Range, and not multipart either.
-    #[error("a partial answer without Content-Range")]
-    NoContentRange,
-    /// 206 with multipart/byteranges for one range.
-    #[error("a multipart answer to a single range")]
-    Multipart,
-    /// The field cannot be used.
-    #[error("{0}")]
-    ContentRange(#[from] ContentRangeError),
-    /// Content-Range without a total: nothing to check other answers against.
-    #[error("Content-Range does not say the total")]
-    NoTotal,
-    /// Other bytes than were asked for.
-    #[error("other bytes than were asked for")]
-    OtherRange,
-    /// 206 to a request without Range.
-    #[error("a partial answer to a request for everything")]
-    Unasked,
-    /// Content-Length contradicts Content-Range.
-    #[error("Content-Length contradicts Content-Range")]
-    Length,
-    /// A coding on a part: its bytes are not the file's.
-    #[error("a part that is encoded as {0} although identity was asked for")]
-    Encoded(ContentCoding),
-    /// The validator that pinned the version is missing.
-    #[error("an answer without the validator that the others had")]
-    Unproven,
-    /// 304 to a request without a condition.
-    #[error("304 to a request without a condition")]
-    UnaskedNotModified,
-}
-
-/// A Content-Encoding other than identity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ContentCoding {
-    /// gzip, RFC 1952.
-    Gzip,
-    /// deflate, which is RFC 1950 despite its name.
-    Deflate,
-    /// Anything else, several in a row among it; for the message, cut to a sane length.
-    Other(String),
-}
-
-impl fmt::Display for ContentCoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gzip => "gzip",
-            Self::Deflate => "deflate",
-            Self::Other(name) => name,
-        })
-    }
-}
+pub use verdict::{Asked, ContentCoding, Refusal, Verdict};
 
 /// Judges the head of an answer. `now` is the wall clock, for a Retry-After that is a date.
 #[must_use]
@@ -356,5 +220,4 @@ fn realm(status: StatusCode, headers: &HeaderMap) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "answer_tests.rs"]
 mod tests;
