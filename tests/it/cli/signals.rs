@@ -76,6 +76,38 @@ async fn the_second_signal_does_not_wait() {
     drop(stdout);
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_are_heard_while_nobody_reads_the_results() {
+    let origin = serve(Resource::new(Content::random(4, 1000))).await;
+    let urls: Vec<String> = (0..60)
+        .map(|n| origin.url(&format!("/f.bin?{n}")))
+        .collect();
+    let haul = Haul::new();
+    let mut args: Vec<&str> = vec!["get", "--json", "-q", "-d", "d", "--overwrite"];
+    args.extend(urls.iter().map(String::as_str));
+    let mut running = haul.start(&args);
+    // A pipe of a page, which a few results fill.
+    let stdout = running.child.stdout.take().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
+    while origin.asked().len() < 20 {
+        tokio::task::yield_now().await;
+    }
+    // As somebody does who sees nothing happen; nothing tells that the first one was heard.
+    let impatient = async {
+        loop {
+            running.signal(Signal::INT);
+            if let Ok(Some(status)) = running.child.try_wait() {
+                break status;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let status = haul_lab::within(std::time::Duration::from_secs(20), impatient).await;
+    assert_eq!(status.code(), Some(130));
+    drop(stdout);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hang_up_told_twice_is_one() {
     let big = Content::random(4, 4 << 20);

@@ -26,6 +26,9 @@ const EVENTS: usize = 1024;
 /// Jobs at once: what hides the round trips of small files; large ones share the connections to their origin anyway.
 const JOBS: usize = 16;
 
+/// How long the loop has to put the terminal right after a second signal.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// Between two frames.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -102,10 +105,16 @@ pub(super) async fn transfer(
         waiting: work.jobs.into_iter(),
         running: JoinSet::new(),
         stop: CancellationToken::new(),
+        stopping: false,
         begun: Instant::now(),
         screen,
         ended,
     };
+    let mut guard = JoinSet::new();
+    guard.spawn(backstop(
+        Signals::listen().map_err(CannotBegin::Signals)?,
+        floor.stop.clone(),
+    ));
     floor.fill();
     loop {
         // Events before ends: a job's last event is shown before its end is told.
@@ -128,6 +137,17 @@ pub(super) async fn transfer(
     Ok(())
 }
 
+/// Hears signals where the loop cannot, while it waits for a reader of standard output: jobs are asked to stop at the first,
+/// and some time after the second, which the loop would have obeyed by then, the process ends.
+async fn backstop(mut signals: Signals, stop: CancellationToken) {
+    signals.next().await;
+    stop.cancel();
+    // A hang-up that is told twice is one.
+    while signals.next().await != Asked::End {}
+    tokio::time::sleep(GRACE).await;
+    abort()
+}
+
 /// The state that the loop decides on.
 struct Floor<'a, F> {
     /// Makes jobs; given up with the last of them, which closes the channel of events.
@@ -138,6 +158,8 @@ struct Floor<'a, F> {
     running: JoinSet<Ended>,
     /// Asks running jobs to stop.
     stop: CancellationToken,
+    /// Whether that was said.
+    stopping: bool,
     /// What `now` counts from.
     begun: Instant,
     /// The terminal.
@@ -160,12 +182,13 @@ impl<F: FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>)> 
             }
             // Jobs are never aborted here, so it panicked: the bug is passed on.
             Happening::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-            Happening::Signal(Asked::HangUp) if self.stop.is_cancelled() => {}
-            Happening::Signal(_) if self.stop.is_cancelled() => {
+            Happening::Signal(Asked::HangUp) if self.stopping => {}
+            Happening::Signal(_) if self.stopping => {
                 self.screen.close();
                 abort();
             }
             Happening::Signal(_) => {
+                self.stopping = true;
                 self.stop.cancel();
                 self.engine = None;
                 self.screen.say("haul: stopping; once more to stop at once");
