@@ -130,8 +130,8 @@ fn host_field(target: &Target, url: &Url) -> String {
     }
 }
 
-/// Path and query.
-fn request_target(url: &Url) -> &str {
+/// Path and query, as the request line has them.
+pub(crate) fn request_target(url: &Url) -> &str {
     &url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 

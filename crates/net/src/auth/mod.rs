@@ -15,6 +15,7 @@ pub(crate) use challenge::{Challenges, Shown};
 pub use netrc::{Netrc, NetrcError};
 pub(crate) use sessions::Sessions;
 
+use crate::request::request_target;
 use crate::secret::Secret;
 use crate::standing::Standing;
 
@@ -124,9 +125,4 @@ pub(crate) fn sensitive(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
     value.set_sensitive(true);
     Some(value)
-}
-
-/// Path and query, as the request line has them.
-fn request_target(url: &Url) -> &str {
-    &url[url::Position::BeforePath..url::Position::AfterQuery]
 }

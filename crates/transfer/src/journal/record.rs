@@ -8,7 +8,7 @@ use url::Url;
 
 use haul_plan::{Checksum, Expected, Version};
 
-/// This format's number. A journal with another is not understood and not touched.
+/// This format's number. What a journal with another speaks of is not used, and begun again.
 pub(super) const FORMAT: u32 = 1;
 
 /// The longest line that is taken for a record, in bytes: a header with two long validators fits.
