@@ -19,6 +19,8 @@ pub(crate) struct Manners {
     pub(crate) room: Option<AtomicU64>,
     /// Bytes written.
     pub(crate) written: AtomicU64,
+    /// Reads begun.
+    pub(crate) reads: AtomicU64,
 }
 
 impl Manners {
@@ -64,6 +66,7 @@ impl Storage for Disk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.manners.reads.fetch_add(1, Ordering::SeqCst);
         takes(self.manners.read);
         self.file.read_at(offset, buffer)
     }

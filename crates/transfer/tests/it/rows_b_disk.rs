@@ -103,9 +103,11 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
     });
     case.options.layer = slow.layer();
     let asked = origin.asked().len();
-    let stop = case.stop.clone();
+    let (stop, disk) = (case.stop.clone(), Arc::clone(&slow));
     let late = async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        while disk.reads.load(Ordering::SeqCst) < 3 {
+            tokio::task::yield_now().await;
+        }
         stop.cancel();
         Instant::now()
     };
