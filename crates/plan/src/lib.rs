@@ -38,5 +38,5 @@ pub use ranges::RangeSet;
 pub use redirect::{RedirectError, RedirectOptions, follow};
 pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
 pub use segment::{Claim, ClaimId, SegmentOptions, SegmentPlan, TakeOver};
-pub use stream::{End, Follow, Stream};
+pub use stream::{End, Follow, Opening, Stream};
 pub use validator::{EntityTag, EntityTagError, Sameness, Version};

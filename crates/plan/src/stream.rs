@@ -10,16 +10,28 @@
 use std::ops::Range;
 
 use crate::answer::{ContentCoding, Verdict};
+use crate::digest_field::Expected;
+
+/// What the first answer of a stream said.
+#[derive(Debug, Clone, Default)]
+pub struct Opening {
+    /// Bytes in the body as it is sent, if that was said; of a part, in the whole.
+    pub length: Option<u64>,
+    /// The coding of the body, applied unasked.
+    pub encoding: Option<ContentCoding>,
+    /// Where a part ends.
+    pub until: Option<u64>,
+    /// The digests that it announced.
+    pub announced: Vec<Expected>,
+    /// Whether ranges may follow as far as the caller knows: versions can be told apart, and bytes go out as they come in.
+    pub joins: bool,
+}
 
 /// A resource that is read from front to back.
 #[derive(Debug, Clone)]
 pub struct Stream {
-    /// Bytes in the body as it is sent, if that was said.
-    length: Option<u64>,
-    /// The coding of the first answer's body, applied unasked.
-    encoding: Option<ContentCoding>,
-    /// Whether a range may follow what came.
-    joins: bool,
+    /// What the first answer said; every other must fit it.
+    opening: Opening,
     /// Where the answer under way ends by its own word: bytes beyond are nobody's.
     until: u64,
 }
@@ -45,29 +57,19 @@ pub enum End {
 }
 
 impl Stream {
-    /// A stream that begins with an answer of a resource of this length and coding, whose own bytes end at `until`. `joins`:
-    /// ranges may follow as far as the caller knows: versions can be told apart, and bytes go out as they come in.
+    /// A stream that begins with this answer.
     #[must_use]
-    pub fn new(
-        length: Option<u64>,
-        encoding: Option<ContentCoding>,
-        until: Option<u64>,
-        joins: bool,
-    ) -> Self {
+    pub fn new(mut opening: Opening) -> Self {
         // A range is of the file as it is, never of its encoded form; and what has no length has no end to ask for.
-        let joins = joins && encoding.is_none() && length.is_some();
-        Self {
-            length,
-            encoding,
-            joins,
-            until: until.or(length).unwrap_or(u64::MAX),
-        }
+        opening.joins &= opening.encoding.is_none() && opening.length.is_some();
+        let until = opening.until.or(opening.length).unwrap_or(u64::MAX);
+        Self { opening, until }
     }
 
     /// Bytes in the body as it is sent, if that was said.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
-        self.length
+        self.opening.length
     }
 
     /// What the next request asks for when so many bytes were taken; `None` is everything, without a Range.
@@ -76,23 +78,31 @@ impl Stream {
         (taken > 0).then_some(taken..u64::MAX)
     }
 
-    /// Whether an answer to [`Stream::request`] may be taken, by what [`judge`](crate::judge) found. False for one that is whole in
-    /// itself and still not like the first: then everything must begin again, the output's preparation included. `None` for
-    /// a verdict that brings no bytes to such a request: a failure like any other.
-    pub fn admits(&mut self, verdict: &Verdict, taken: u64) -> Option<bool> {
+    /// Whether an answer to [`Stream::request`] may be taken, by what [`judge`](crate::judge) found and which digests it announces.
+    /// False for one that is whole in itself and still not like the first: then everything must begin again, the output's
+    /// preparation included. `None` for a verdict that brings no bytes to such a request: a failure like any other.
+    pub fn admits(
+        &mut self,
+        verdict: &Verdict,
+        announced: &[Expected],
+        taken: u64,
+    ) -> Option<bool> {
+        let first = &self.opening;
         match verdict {
             Verdict::Part { range, total, .. } if taken > 0 => {
                 self.until = range.end;
-                Some(self.joins && range.start == taken && self.length == Some(*total))
+                Some(first.joins && range.start == taken && first.length == Some(*total))
             }
+            // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
             Verdict::Whole {
                 length, encoding, ..
             } if taken == 0 => {
                 self.until = length.unwrap_or(u64::MAX);
-                let lengths_differ = matches!((self.length, length), (Some(a), Some(b)) if a != *b);
-                // A length that comes or goes is no other file, but what was prepared for one does not fit the other.
-                let known = self.length.is_some() == length.is_some();
-                Some(*encoding == self.encoding && known && !lengths_differ)
+                Some(
+                    *encoding == first.encoding
+                        && *length == first.length
+                        && announced == first.announced,
+                )
             }
             _ => None,
         }
@@ -102,18 +112,18 @@ impl Stream {
     /// it brings (row A11).
     #[must_use]
     pub fn room(&self, taken: u64, at_hand: u64) -> u64 {
-        let end = self.length.unwrap_or(u64::MAX).min(self.until);
+        let end = self.length().unwrap_or(u64::MAX).min(self.until);
         at_hand.min(end.saturating_sub(taken))
     }
 
     /// An answer ended properly; it had begun when `begun` bytes were taken, and by now `taken` are.
     #[must_use]
     pub fn after_end(&self, begun: u64, taken: u64) -> End {
-        match self.length {
+        match self.length() {
             None => End::Whole,
             Some(length) if length == taken => End::Whole,
             // An answer without a byte is no progress, and asking on for ever would cost nothing.
-            Some(_) if self.joins && taken > begun => End::AskOn,
+            Some(_) if self.opening.joins && taken > begun => End::AskOn,
             Some(_) => End::Short,
         }
     }
@@ -121,7 +131,7 @@ impl Stream {
     /// An answer broke, or none came.
     #[must_use]
     pub fn after_break(&self, taken: u64) -> Follow {
-        if taken == 0 || self.joins {
+        if taken == 0 || self.opening.joins {
             Follow::On
         } else {
             Follow::Again
@@ -130,7 +140,7 @@ impl Stream {
 
     /// Ranges are not to be had after all.
     pub fn give_up_ranges(&mut self) {
-        self.joins = false;
+        self.opening.joins = false;
     }
 }
 
@@ -191,6 +201,15 @@ mod tests {
         })
     }
 
+    fn opened(length: Option<u64>, encoding: Option<ContentCoding>, joins: bool) -> Stream {
+        Stream::new(Opening {
+            length,
+            encoding,
+            joins,
+            ..Opening::default()
+        })
+    }
+
     fn verdict(stream: &Stream, taken: u64, form: &Form, says: u64) -> Verdict {
         let version = Version::default();
         match stream.request(taken) {
@@ -215,7 +234,7 @@ mod tests {
         #[test]
         fn a_whole_stream_is_one_form_from_its_first_byte_to_its_last(first in any_answer(), rest in prop::collection::vec(any_answer(), 0..12), joins: bool) {
             let length = first.form.told.then_some(first.form.length);
-            let mut stream = Stream::new(length, first.form.encoding.clone(), None, joins);
+            let mut stream = opened(length, first.form.encoding.clone(), joins);
             // Where each taken byte is from: a form and a place in it.
             let mut out: Vec<(Form, u64)> = Vec::new();
             for (n, answer) in std::iter::once(first.clone()).chain(rest).enumerate() {
@@ -223,7 +242,7 @@ mod tests {
                 // A range is always answered with the plain form: anything else the judge refuses.
                 let form = if begun > 0 { Form { encoding: None, ..answer.form.clone() } } else { answer.form.clone() };
                 let verdict = verdict(&stream, begun, &form, answer.says);
-                if n > 0 && stream.admits(&verdict, begun) != Some(true) {
+                if n > 0 && stream.admits(&verdict, &[], begun) != Some(true) {
                     continue;
                 }
                 let left = form.length.saturating_sub(begun);
@@ -259,29 +278,44 @@ mod tests {
 
     #[test]
     fn a13_an_encoded_body_is_begun_again_and_never_continued() {
-        let stream = Stream::new(Some(100), Some(ContentCoding::Gzip), None, true);
+        let stream = opened(Some(100), Some(ContentCoding::Gzip), true);
         assert_eq!(stream.after_break(50), Follow::Again);
         assert_eq!(stream.after_end(0, 50), End::Short);
     }
 
     #[test]
     fn a10_a_body_of_unknown_length_is_begun_again() {
-        assert_eq!(
-            Stream::new(None, None, None, true).after_break(50),
-            Follow::Again
-        );
-        assert_eq!(
-            Stream::new(Some(100), None, None, true).after_break(50),
-            Follow::On
-        );
+        assert_eq!(opened(None, None, true).after_break(50), Follow::Again);
+        assert_eq!(opened(Some(100), None, true).after_break(50), Follow::On);
     }
 
     #[test]
     fn a_part_that_ends_sooner_than_asked_is_asked_on_unless_it_brought_nothing() {
-        let mut stream = Stream::new(Some(100), None, None, true);
+        let mut stream = opened(Some(100), None, true);
         assert_eq!(stream.after_end(0, 50), End::AskOn);
         assert_eq!(stream.after_end(50, 50), End::Short);
         stream.give_up_ranges();
         assert_eq!(stream.after_end(0, 50), End::Short);
+    }
+
+    #[test]
+    fn a26_a_stream_that_is_begun_again_with_another_digest_is_another_file() {
+        let digest = |byte| Expected {
+            algorithm: crate::Algorithm::Crc32c,
+            digest: vec![byte; 4],
+            field: "Repr-Digest",
+        };
+        let whole = Verdict::Whole {
+            length: None,
+            version: Version::default(),
+            encoding: None,
+        };
+        let mut stream = Stream::new(Opening {
+            announced: vec![digest(1)],
+            ..Opening::default()
+        });
+        assert_eq!(stream.admits(&whole, &[digest(1)], 0), Some(true));
+        assert_eq!(stream.admits(&whole, &[digest(2)], 0), Some(false));
+        assert_eq!(stream.admits(&whole, &[], 0), Some(false));
     }
 }

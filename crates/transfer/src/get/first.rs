@@ -4,13 +4,13 @@
 //! before a usable answer came is decided here by the course, with the one connection that there is.
 
 use std::ops::Range;
-use std::time::SystemTime;
 
-use haul_net::{Answer, Fetch};
-use haul_plan::{Action, Asked, ContentCoding, Standing, Verdict, Version, judge};
+use haul_net::Answer;
+use haul_plan::{Action, ContentCoding, Standing, Verdict, Version};
 use http::HeaderMap;
-use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 
+use super::ask::Ask;
 use super::failure::Failure;
 use super::job::Run;
 use crate::disk::Remembered;
@@ -92,25 +92,17 @@ impl Run<'_> {
     }
 
     async fn ask_first(&self, question: &Question<'_>) -> Result<Begun, Failure> {
-        let headers = self.conditions(question);
-        let asked = Asked {
-            range: question.range.clone(),
-            pinned: question.pinned,
-            if_range_sent: headers.contains_key(IF_RANGE),
-            conditional: question.have.is_some(),
-        };
-        let fetch = Fetch {
+        let ask = Ask {
+            client: &self.engine.client,
             url: &self.url,
             given: &self.job.url,
             range: question.range.clone(),
-            headers,
+            pinned: question.pinned,
+            if_range: self.if_range,
+            conditions: question.have.as_ref().map(conditions).unwrap_or_default(),
         };
-        let transport = |error| Failure::Transport {
-            error: Box::new(error),
-            answered: false,
-        };
-        let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
-        let brings = match judge(&asked, answer.status, &answer.headers, SystemTime::now()) {
+        let (answer, verdict) = ask.send().await?;
+        let brings = match verdict {
             Verdict::Part {
                 range,
                 total,
@@ -141,26 +133,6 @@ impl Run<'_> {
             }
         };
         Ok(Begun { answer, brings })
-    }
-
-    /// The conditional header fields of the first request.
-    fn conditions(&self, question: &Question<'_>) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let if_range = question
-            .pinned
-            .filter(|_| self.if_range && question.range.is_some());
-        if let Some(value) = if_range.and_then(Version::if_range) {
-            headers.insert(IF_RANGE, value);
-        }
-        if let Some(have) = &question.have {
-            if let Some(etag) = have.etag.as_deref().and_then(|etag| etag.parse().ok()) {
-                headers.insert(IF_NONE_MATCH, etag);
-            }
-            if let Ok(date) = httpdate::fmt_http_date(have.modified).parse() {
-                headers.insert(IF_MODIFIED_SINCE, date);
-            }
-        }
-        headers
     }
 
     /// Carries out what the course says about a failure of the only connection; an error when it says to give up.
@@ -201,4 +173,16 @@ pub(super) enum Healed {
     Again,
     /// Discard what came: the resource changed.
     StartOver,
+}
+
+/// Header fields that ask for an answer only if the origin has something newer than the file that is there.
+fn conditions(have: &Remembered) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(etag) = have.etag.as_deref().and_then(|etag| etag.parse().ok()) {
+        headers.insert(IF_NONE_MATCH, etag);
+    }
+    if let Ok(date) = httpdate::fmt_http_date(have.modified).parse() {
+        headers.insert(IF_MODIFIED_SINCE, date);
+    }
+    headers
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading answers into it is [`sequential`](super::sequential)'s.
 
-use haul_plan::{End, Expected, Follow, Stream, Trouble, Version};
+use haul_plan::{End, Follow, Stream, Trouble, Version};
 
 use super::failure::Failure;
 use super::pipe::Pipe;
@@ -18,18 +18,17 @@ pub(super) struct Flow {
     pub(super) version: Version,
     /// What was promised of the body, and what may follow what.
     pub(super) stream: Stream,
-    /// The digests that the first answer announced: one that announces others is of another file.
-    pub(super) announced: Vec<Expected>,
     /// Hashes behind the download.
     pub(super) follower: Option<Follower>,
 }
 
 impl Flow {
-    /// Takes the next bytes of a body that promised no more than the stream's length.
-    pub(super) fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<()> {
+    /// Takes the next bytes of a body, as far as they were promised; whether all were.
+    pub(super) fn take(&mut self, piece: &bytes::Bytes) -> std::io::Result<bool> {
         let room = self.stream.room(self.pipe.taken(), piece.len() as u64);
         let keep = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
-        self.pipe.take(piece.slice(..keep))
+        self.pipe.take(piece.slice(..keep))?;
+        Ok(keep == piece.len())
     }
 
     /// Makes ready for the next answer after a break. False when the output would have to go back and cannot.

@@ -4,6 +4,7 @@
 //! [`job`] puts the steps in order, [`first`] makes the first request, [`segmented`] and [`worker`] are the road of many
 //! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name. None of them decides: `plan` does.
 
+mod ask;
 mod batch;
 mod checkpoint;
 mod crew;

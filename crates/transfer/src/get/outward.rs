@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use haul_plan::{ContentCoding, Stream, Version, expected_digests};
+use haul_plan::{Opening, Stream, Version, expected_digests};
 
 use super::failure::Failure;
 use super::first::{Begun, Brings, Question};
@@ -38,7 +38,8 @@ impl Run<'_> {
             }
         };
         let wanted = self.wanted(&answer.headers, &brings);
-        let (until, length, version, encoding) = brought(brings);
+        let (version, mut opening) = brought(brings);
+        let length = opening.length;
         self.tell(Event::Named {
             job: self.job.id,
             path: path.clone(),
@@ -46,18 +47,19 @@ impl Run<'_> {
             resumed: 0,
         })
         .await;
-        self.tell_of_stream(length, encoding.as_ref()).await;
-        let decode = encoding.clone().filter(|_| self.engine.options.decode);
+        self.tell_of_stream(length, opening.encoding.as_ref()).await;
+        let coding = opening.encoding.as_ref();
+        let decode = coding.filter(|_| self.engine.options.decode);
         let hashers = Hashers::new(wanted.algorithms());
-        let pipe = Pipe::new(Ends::Stream(sink), decode.as_ref(), hashers);
+        let pipe = Pipe::new(Ends::Stream(sink), decode, hashers);
         let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
-        let joins = self.may_join(&version, &wanted);
+        opening.joins = self.may_join(&version, &wanted);
+        opening.announced = expected_digests(&answer.headers, true);
         let etag = version.etag.as_ref().map(ToString::to_string);
         let flow = Flow {
             pipe,
             version,
-            stream: Stream::new(length, encoding, until, joins),
-            announced: expected_digests(&answer.headers, true),
+            stream: Stream::new(opening),
             follower: None,
         };
         let (bytes, flow) = match length {
@@ -89,21 +91,29 @@ fn of_stream(error: GetError) -> GetError {
     }
 }
 
-/// Where a first answer ends, and length, version and coding of the resource.
-fn brought(brings: Brings) -> (Option<u64>, Option<u64>, Version, Option<ContentCoding>) {
-    match brings {
+/// The version that a first answer is of, and what it says of its body.
+fn brought(brings: Brings) -> (Version, Opening) {
+    let (version, length, encoding, until) = match brings {
         Brings::Part {
             range,
             total,
             version,
-        } => (Some(range.end), Some(total), version, None),
+        } => (version, Some(total), None, Some(range.end)),
         Brings::Whole {
             length,
             version,
             encoding,
-        } => (None, length, version, encoding),
-        Brings::Empty(version) => (None, Some(0), version, None),
-        // Neither is possible: no condition was sent, and nothing was pinned.
-        Brings::NotModified | Brings::OtherVersion => (None, None, Version::default(), None),
-    }
+        } => (version, length, encoding, None),
+        Brings::Empty(version) => (version, Some(0), None, None),
+        Brings::NotModified | Brings::OtherVersion => {
+            unreachable!("no condition was sent, and nothing was pinned")
+        }
+    };
+    let opening = Opening {
+        length,
+        encoding,
+        until,
+        ..Opening::default()
+    };
+    (version, opening)
 }

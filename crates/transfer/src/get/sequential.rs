@@ -4,12 +4,11 @@
 //! only be written in order. A broken body is continued with a range where that is possible, begun again where the
 //! output can be rewound, and an error where it cannot (row A10, A12).
 
-use std::time::SystemTime;
-
-use haul_net::{Answer, Fetch};
-use haul_plan::{Asked, ContentCoding, End, Stream, Trouble, expected_digests, judge};
+use haul_net::Answer;
+use haul_plan::{ContentCoding, End, Opening, Stream, Trouble, expected_digests};
 use http::HeaderMap;
 
+use super::ask::Ask;
 use super::failure::Failure;
 use super::first::Healed;
 use super::flow::{Flow, Stop};
@@ -70,8 +69,13 @@ impl Run<'_> {
         let flow = Flow {
             pipe,
             version: landing.version.clone(),
-            stream: Stream::new(body.length, body.encoding, None, joins),
-            announced: expected_digests(&body.answer.headers, true),
+            stream: Stream::new(Opening {
+                length: body.length,
+                encoding: body.encoding,
+                until: None,
+                announced: expected_digests(&body.answer.headers, true),
+                joins,
+            }),
             follower,
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
@@ -206,7 +210,11 @@ impl Run<'_> {
                 piece = answer.chunk() => match piece {
                     Ok(Some(piece)) => {
                         self.tally.fetched += piece.len() as u64;
-                        flow.take(&piece).map_err(|e| Stop::Error(self.local(e)))?;
+                        let fits = flow.take(&piece).map_err(|e| Stop::Error(self.local(e)))?;
+                        if !fits {
+                            // What is more than was announced may be without end: it is not read, and its connection goes.
+                            return Ok(());
+                        }
                     }
                     Ok(None) => return Ok(()),
                     Err(error) => {
@@ -234,38 +242,18 @@ impl Run<'_> {
     /// Asks for what is missing, or for everything when the pipe was rewound.
     async fn ask_on(&self, flow: &mut Flow) -> Result<Answer, Failure> {
         let taken = flow.pipe.taken();
-        let range = flow.stream.request(taken);
-        let mut headers = HeaderMap::new();
-        let condition = flow
-            .version
-            .if_range()
-            .filter(|_| range.is_some() && self.if_range);
-        let if_range_sent = condition.is_some();
-        if let Some(value) = condition {
-            headers.insert(http::header::IF_RANGE, value);
-        }
-        let asked = Asked {
-            range: range.clone(),
-            pinned: Some(&flow.version),
-            if_range_sent,
-            conditional: false,
-        };
-        let fetch = Fetch {
+        let ask = Ask {
+            client: &self.engine.client,
             url: &self.url,
             given: &self.job.url,
-            range: range.clone(),
-            headers,
+            range: flow.stream.request(taken),
+            pinned: Some(&flow.version),
+            if_range: self.if_range,
+            conditions: HeaderMap::new(),
         };
-        let transport = |error| Failure::Transport {
-            error: Box::new(error),
-            answered: false,
-        };
-        let answer = self.engine.client.fetch(fetch).await.map_err(transport)?;
-        let verdict = judge(&asked, answer.status, &answer.headers, SystemTime::now());
-        let announces_others =
-            taken == 0 && expected_digests(&answer.headers, true) != flow.announced;
-        let failure = match flow.stream.admits(&verdict, taken) {
-            Some(true) if announces_others => Failure::Changed,
+        let (answer, verdict) = ask.send().await?;
+        let announced = expected_digests(&answer.headers, true);
+        let failure = match flow.stream.admits(&verdict, &announced, taken) {
             Some(true) => return Ok(answer),
             Some(false) => Failure::Changed,
             None => Failure::from_verdict(verdict, &answer),

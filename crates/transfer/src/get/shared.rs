@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_net::{Answer, Client, Fetch};
-use haul_plan::{Asked, Claim, ClaimId, SegmentPlan, Verdict, Version, judge};
+use haul_net::{Answer, Client};
+use haul_plan::{Claim, ClaimId, SegmentPlan, Verdict, Version};
 use http::HeaderMap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::ask::Ask;
 use super::crew::Crew;
 use super::failure::Failure;
 use super::hosts::{Host, Hosts};
@@ -180,37 +181,17 @@ impl Shared {
     /// Asks for a range and judges the head of what comes; only an answer whose bytes may go into the file returns.
     pub(super) async fn ask(&self, range: Range<u64>) -> Result<(Answer, Range<u64>), Failure> {
         let url = self.url();
-        let if_range = self
-            .pinned
-            .if_range()
-            .filter(|_| self.if_range.load(Ordering::Relaxed));
-        let asked = Asked {
-            range: Some(range.clone()),
-            pinned: Some(&self.pinned),
-            if_range_sent: if_range.is_some(),
-            conditional: false,
-        };
-        let mut headers = HeaderMap::new();
-        if let Some(value) = if_range {
-            headers.insert(http::header::IF_RANGE, value);
-        }
-        let fetch = Fetch {
+        let ask = Ask {
+            client: &self.client,
             url: &url,
             given: &self.first_url,
             range: Some(range),
-            headers,
+            pinned: Some(&self.pinned),
+            if_range: self.if_range.load(Ordering::Relaxed),
+            conditions: HeaderMap::new(),
         };
-        let transport = |error| Failure::Transport {
-            error: Box::new(error),
-            answered: false,
-        };
-        let answer = self.client.fetch(fetch).await.map_err(transport)?;
-        match judge(
-            &asked,
-            answer.status,
-            &answer.headers,
-            std::time::SystemTime::now(),
-        ) {
+        let (answer, verdict) = ask.send().await?;
+        match verdict {
             Verdict::Part { range, .. } => {
                 if answer.redirected {
                     self.set_url(answer.url.clone());

@@ -133,6 +133,29 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
+    let mut case = Case::new();
+    case.output = Some(Output::File("/dev/null".into()));
+    let small = Content::random(7, 2000);
+    let bytes = small.to_vec();
+    let resource = Resource::new(small).rule(When::ranged(), move |asked, reply| {
+        let range = asked.range(2000).unwrap();
+        let end = range.end.min(range.start + 1000);
+        let said = format!("bytes {}-{}/2000", range.start, end - 1);
+        reply.set("Content-Range", &said);
+        let from = usize::try_from(range.start).unwrap();
+        let mut body = bytes[from..from + 1000].to_vec();
+        body.resize(64 << 20, 0);
+        reply.body = Body::Raw(body);
+        reply.framing = Framing::Chunked;
+    });
+    let (ran, origin) = case.run(resource).await;
+    assert_eq!(ran.outcome().bytes, 2000);
+    // What the sockets hold, and no more.
+    assert!(origin.sent() < 64 << 20, "{}", origin.sent());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
     let small = Content::random(9, 5000);
     for (field, value) in [

@@ -1,0 +1,66 @@
+//! One request for a job's bytes, and the verdict on the head of its answer.
+//!
+//! Every road asks here, so that what was asked and what the answer is judged by are the same.
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use haul_net::{Answer, Client, Fetch};
+use haul_plan::{Asked, Verdict, Version, judge};
+use http::HeaderMap;
+use http::header::IF_RANGE;
+use url::Url;
+
+use super::failure::Failure;
+
+/// What is asked for, of whom.
+#[derive(Debug)]
+pub(super) struct Ask<'a> {
+    /// Makes the request.
+    pub(super) client: &'a Client,
+    /// Where it goes.
+    pub(super) url: &'a Url,
+    /// The URL that the user gave, which credentials are for.
+    pub(super) given: &'a Url,
+    /// Bytes; `None` asks for everything without a Range.
+    pub(super) range: Option<Range<u64>>,
+    /// The version that bytes at hand are of.
+    pub(super) pinned: Option<&'a Version>,
+    /// Whether If-Range may be sent with a range.
+    pub(super) if_range: bool,
+    /// Conditions under which an answer is wanted at all.
+    pub(super) conditions: HeaderMap,
+}
+
+impl Ask<'_> {
+    /// Sends the request and judges what comes. Cancel safe: dropped, it closes the connection.
+    pub(super) async fn send(self) -> Result<(Answer, Verdict), Failure> {
+        let conditional = !self.conditions.is_empty();
+        let mut headers = self.conditions;
+        let pinned = self
+            .pinned
+            .filter(|_| self.if_range && self.range.is_some());
+        if let Some(value) = pinned.and_then(Version::if_range) {
+            headers.insert(IF_RANGE, value);
+        }
+        let asked = Asked {
+            range: self.range.clone(),
+            pinned: self.pinned,
+            if_range_sent: headers.contains_key(IF_RANGE),
+            conditional,
+        };
+        let fetch = Fetch {
+            url: self.url,
+            given: self.given,
+            range: self.range,
+            headers,
+        };
+        let answer = self.client.fetch(fetch).await;
+        let answer = answer.map_err(|error| Failure::Transport {
+            error: Box::new(error),
+            answered: false,
+        })?;
+        let verdict = judge(&asked, answer.status, &answer.headers, SystemTime::now());
+        Ok((answer, verdict))
+    }
+}
