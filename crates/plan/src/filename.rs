@@ -9,10 +9,10 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 /// The longest name, in bytes: a file system takes 255, and companions of a download carry an ending.
-const LONGEST: usize = 200;
+pub(crate) const LONGEST: usize = 200;
 
 /// The name when nothing better is to be had, as wget has it.
-const FALLBACK: &str = "index.html";
+pub(crate) const FALLBACK: &str = "index.html";
 
 /// What the names of a download's companions end in: the bytes so far, the journal, what was not the file meant.
 pub const COMPANIONS: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
@@ -88,10 +88,19 @@ pub fn is_companion(name: &str) -> bool {
 fn companion_ending(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
+    COMPANIONS
+        .contains(&folded(&name[at..]).as_str())
+        .then_some(at)
+}
+
+/// A name as a file system sees it that folds case: names that it may take for the same are the same.
+pub(crate) fn folded(name: &str) -> String {
+    if name.is_ascii() {
+        return name.to_ascii_lowercase();
+    }
     // By way of the upper case, which joins letters that only look different (a long s and an s).
-    let upper = name[at..].chars().flat_map(char::to_uppercase);
-    let folded: String = upper.flat_map(char::to_lowercase).collect();
-    COMPANIONS.contains(&folded.as_str()).then_some(at)
+    let upper = name.chars().flat_map(char::to_uppercase);
+    upper.flat_map(char::to_lowercase).collect()
 }
 
 /// A finished file must not look like another download's companion, or that one would take it for its own: the ending's dot
@@ -119,21 +128,34 @@ fn last_component(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or_default()
 }
 
-/// Cuts a long name before its ending, at a character's boundary.
-fn shorten(name: &str) -> String {
-    if name.len() <= LONGEST {
-        return name.to_owned();
-    }
+/// A name's front and its ending, which has its dot. What is long is no ending, nor is all of a name.
+pub(crate) fn split(name: &str) -> (&str, &str) {
     /// Endings longer than this are part of the name.
     const ENDING: usize = 16;
-    let ending = name.rfind('.').map_or("", |dot| &name[dot..]);
-    let ending = if ending.len() <= ENDING { ending } else { "" };
-    let mut cut = LONGEST - ending.len();
-    while !name.is_char_boundary(cut) {
+    match name.rfind('.') {
+        Some(dot) if dot > 0 && name.len() - dot <= ENDING => name.split_at(dot),
+        _ => (name, ""),
+    }
+}
+
+/// A name with something put before its ending, cut before that where all of it would be too long, at a character's boundary.
+pub(crate) fn tagged(name: &str, tag: &str) -> String {
+    let (stem, ending) = split(name);
+    let mut cut = stem.len().min(LONGEST - ending.len() - tag.len());
+    while !stem.is_char_boundary(cut) {
         cut -= 1;
     }
-    let stem = name[..cut].trim_end_matches(|c: char| c == '.' || c.is_whitespace());
-    format!("{stem}{ending}")
+    let stem = stem[..cut].trim_end_matches(|c: char| c == '.' || c.is_whitespace());
+    format!("{stem}{tag}{ending}")
+}
+
+/// Cuts a long name before its ending.
+fn shorten(name: &str) -> String {
+    if name.len() <= LONGEST {
+        name.to_owned()
+    } else {
+        tagged(name, "")
+    }
 }
 
 /// `name=value` pairs, names in lower case, quoted strings unescaped.

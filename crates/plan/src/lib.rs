@@ -6,7 +6,11 @@
 //!
 //! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
 //! [`judge`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
-//! connections, [`CheckpointClock`] when what came is written down, and [`Course`] what follows a failure.
+//! connections, [`CheckpointClock`] when what came is written down, and [`Course`] what follows a failure. Where a file can be had in several
+//! places, [`Mirrors`] says which of them is asked.
+//!
+//! Many jobs' meet in [`dispatch`]: which of them runs next. [`Expectation`] says whether what came is what was meant, and
+//! [`ErrorLimit`] when going on is of no use.
 
 mod answer;
 mod bucket;
@@ -16,8 +20,18 @@ mod content_range;
 mod control;
 mod course;
 mod digest_field;
+pub mod dispatch;
+mod error_limit;
+mod expect;
 pub mod filename;
+mod glob;
+mod layout;
+mod link_field;
 mod low_water;
+pub mod metalink;
+mod mirrors;
+mod pieces;
+mod protocol;
 mod ranges;
 mod redirect;
 mod retry;
@@ -33,10 +47,21 @@ pub use content_range::{ContentRange, ContentRangeError};
 pub use control::{ConnectionControl, ControlOptions, Refused, Sample};
 pub use course::{Action, Course, Standing, Trouble};
 pub use digest_field::{Expected, expected_digests};
+pub use error_limit::{ErrorLimit, ErrorLimitError};
+pub use expect::{Expectation, MediaRange, MediaRangeError, Unexpected};
+pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
+pub use layout::{
+    Layout, PathProblem, Placed, Subject, Taken, Template, TemplateError, TemplateProblem,
+    relative_path,
+};
+pub use link_field::{Duplicate, Links, links};
 pub use low_water::low_water;
+pub use mirrors::{Again, Evidence, Fate, Found, MirrorOptions, Mirrors, Mismatch, Place};
+pub use pieces::{PieceBook, Pieces, PiecesError};
+pub use protocol::{Http, Offer};
 pub use ranges::RangeSet;
 pub use redirect::{RedirectError, RedirectOptions, follow};
 pub use retry::{Decision, RetryOptions, RetryPolicy, parse_retry_after};
-pub use segment::{Claim, ClaimId, SegmentOptions, SegmentPlan, TakeOver};
+pub use segment::{Claim, ClaimId, Claimer, SegmentOptions, SegmentPlan, TakeOver};
 pub use stream::{End, Follow, Opening, Stream};
 pub use validator::{EntityTag, EntityTagError, Sameness, Version};

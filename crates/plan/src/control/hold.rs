@@ -48,6 +48,7 @@ impl ConnectionControl {
         if let Some(fewer) = self
             .probing
             .doubts(&self.level, self.ceiling.now(), sample.now)
+            .filter(|fewer| *fewer >= self.options.min)
         {
             self.probe(Level::lower(fewer));
         } else if up > self.target {

@@ -58,6 +58,8 @@ const SETTLING: Duration = Duration::from_millis(10);
 pub struct ControlOptions {
     /// Never more than this.
     pub max: usize,
+    /// No fewer than this, unless refusals say so: one for each source of the file.
+    pub min: usize,
     /// The user's number: open it at once, only refusals lower it.
     pub fixed: bool,
     /// The shortest window over which a rate is taken.
@@ -68,6 +70,7 @@ impl Default for ControlOptions {
     fn default() -> Self {
         Self {
             max: 16,
+            min: 1,
             fixed: false,
             // Long enough for a rate, short enough to reach sixteen connections within a third of a second.
             window: Duration::from_millis(50),
@@ -129,7 +132,11 @@ impl ConnectionControl {
     #[must_use]
     pub fn new(options: ControlOptions) -> Self {
         let max = options.max.max(1);
-        let target = if options.fixed { max } else { 1 };
+        let target = if options.fixed {
+            max
+        } else {
+            options.min.clamp(1, max)
+        };
         Self {
             options,
             phase: Phase::Ramp { below: None },
@@ -163,6 +170,11 @@ impl ConnectionControl {
     #[must_use]
     pub fn next_sample(&self) -> Duration {
         self.next
+    }
+
+    /// No fewer than so many from now on: sources were dropped.
+    pub fn at_least(&mut self, min: usize) {
+        self.options.min = min.max(1);
     }
 
     /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
@@ -281,7 +293,7 @@ impl ConnectionControl {
     fn settle(&mut self, connections: usize, now: Duration) {
         let tried = matches!(self.phase, Phase::Probe { .. });
         let before = self.target;
-        self.target = connections.min(self.ceiling.now());
+        self.target = connections.max(self.options.min).min(self.ceiling.now());
         if self.target < before {
             self.level = Level::lower(self.target);
         } else if !tried || self.level.connections() != self.target {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::ranges::RangeSet;
 use sizes::Pace;
 pub use sizes::SegmentOptions;
+use takeover::Cut;
 pub use takeover::TakeOver;
 
 /// A claim's number, never used twice in a plan.
@@ -34,6 +35,30 @@ pub struct Claim {
     pub range: Range<u64>,
     /// Whose rest it is, if it was taken over.
     pub taken_from: Option<TakeOver>,
+}
+
+/// Who asks for a claim, where workers are not alike because they fetch from different sources.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Claimer<'a> {
+    /// Bytes a second that its connection brings, where that is another rate than that of the others.
+    pub rate: Option<f64>,
+    /// Bytes that it may not fetch.
+    pub barred: Option<&'a RangeSet>,
+}
+
+impl Claimer<'_> {
+    /// What of a stretch it may fetch first.
+    fn front(&self, stretch: Range<u64>) -> Option<Range<u64>> {
+        match self.barred {
+            Some(barred) => barred.gaps(stretch).next(),
+            None => Some(stretch),
+        }
+    }
+
+    /// Whether it may fetch all of a range.
+    fn may_fetch(&self, range: Range<u64>) -> bool {
+        self.front(range.clone()) == Some(range)
+    }
 }
 
 /// What is known about a claim in hand.
@@ -135,12 +160,16 @@ impl SegmentPlan {
 
     /// The next range for an idle worker: from the front of what nobody has, else part of a slow worker's rest.
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
-        let first = self.unclaimed.iter().next();
-        if let Some(gap) = first {
-            let size = self.size_of_next(gap.end - gap.start, now);
+        self.claim_as(&Claimer::default(), now)
+    }
+
+    /// The same for a worker that is not like the others.
+    pub fn claim_as(&mut self, claimer: &Claimer<'_>, now: Duration) -> Option<Claim> {
+        if let Some(gap) = self.gap_for(claimer) {
+            let size = self.size_of_next(gap.end - gap.start, claimer, now);
             return Some(self.hold(gap.start..gap.start + size, None, now));
         }
-        let over = takeover::best(&self.held, &self.options, &self.pace, now)?;
+        let over = self.cut_for(claimer, now)?;
         let victim = self
             .held
             .iter_mut()
@@ -164,8 +193,26 @@ impl SegmentPlan {
     /// Whether [`SegmentPlan::claim`] would give something.
     #[must_use]
     pub fn has_work(&self, now: Duration) -> bool {
-        !self.unclaimed.is_empty()
-            || takeover::best(&self.held, &self.options, &self.pace, now).is_some()
+        self.has_work_for(&Claimer::default(), now)
+    }
+
+    /// Whether [`SegmentPlan::claim_as`] would.
+    #[must_use]
+    pub fn has_work_for(&self, claimer: &Claimer<'_>, now: Duration) -> bool {
+        self.gap_for(claimer).is_some() || self.cut_for(claimer, now).is_some()
+    }
+
+    /// The first stretch that nobody has and that it may fetch.
+    fn gap_for(&self, claimer: &Claimer<'_>) -> Option<Range<u64>> {
+        self.unclaimed.iter().find_map(|gap| claimer.front(gap))
+    }
+
+    /// What it may best take of another's rest.
+    fn cut_for(&self, claimer: &Claimer<'_>, now: Duration) -> Option<Cut> {
+        let pace = self.pace.of(claimer.rate);
+        takeover::best(&self.held, &self.options, &pace, now, |range| {
+            claimer.may_fetch(range)
+        })
     }
 
     /// The head of a claim's answer came.
@@ -224,6 +271,22 @@ impl SegmentPlan {
         self.unclaimed.insert(holding.written..holding.end);
     }
 
+    /// Bytes that are in the file turned out to be wrong: they are to be fetched again. What was not written is left as it is.
+    pub fn void(&mut self, range: Range<u64>) {
+        let within =
+            |stretch: Range<u64>| stretch.start.max(range.start)..stretch.end.min(range.end);
+        let wrong: Vec<_> = self
+            .done
+            .iter()
+            .map(within)
+            .filter(|r| !r.is_empty())
+            .collect();
+        for range in wrong {
+            self.done.remove(range.clone());
+            self.unclaimed.insert(range);
+        }
+    }
+
     /// What is in the file.
     #[must_use]
     pub fn done(&self) -> &RangeSet {
@@ -260,11 +323,12 @@ impl SegmentPlan {
         self.done.covers(&(0..self.length))
     }
 
-    fn size_of_next(&self, gap: u64, now: Duration) -> u64 {
+    fn size_of_next(&self, gap: u64, claimer: &Claimer<'_>, now: Duration) -> u64 {
         let workers = self.held.len() as u64 + 1;
-        let rate = self.pace.rate().or_else(|| self.rate_of_held(now));
+        let pace = self.pace.of(claimer.rate);
+        let rate = pace.rate().or_else(|| self.rate_of_held(now));
         self.options
-            .size(&self.pace, rate, self.unclaimed.total(), workers)
+            .size(&pace, rate, self.unclaimed.total(), workers)
             .clamp(1, gap)
             .max(self.options.crumb(gap))
     }

@@ -100,9 +100,32 @@ pub(super) struct Pace {
     latency: Option<f64>,
     /// Bytes a second of one connection, once its answer has begun.
     rate: Option<f64>,
+    /// Whether that is the rate of the one who asks, and not of all.
+    own: bool,
 }
 
 impl Pace {
+    /// The same for somebody whose connection brings another rate, if that is known.
+    pub(super) fn of(&self, rate: Option<f64>) -> Self {
+        match rate {
+            Some(_) => Self {
+                rate,
+                own: true,
+                ..*self
+            },
+            None => self.clone(),
+        }
+    }
+
+    /// What whoever asks can be expected to bring beside one that brings `slow`, in bytes a second.
+    pub(super) fn beside(&self, slow: f64) -> f64 {
+        match self.rate {
+            Some(rate) if self.own => rate,
+            // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
+            rate => rate.unwrap_or(slow).max(slow),
+        }
+    }
+
     /// An answer's head came after this time.
     pub(super) fn answered(&mut self, after: Duration) {
         blend(&mut self.latency, after.as_secs_f64());

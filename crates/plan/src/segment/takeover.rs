@@ -1,5 +1,6 @@
 //! When and how much an idle worker takes of what another still holds.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::sizes::{Pace, SegmentOptions};
@@ -38,18 +39,20 @@ pub(super) struct Cut {
     gain: f64,
 }
 
-/// The take-over that wins most, if any pays.
+/// The take-over that wins most of those that are allowed, if any pays.
 pub(super) fn best(
     held: &[Holding],
     options: &SegmentOptions,
     pace: &Pace,
     now: Duration,
+    may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<Cut> {
     let cuts = held.iter().filter_map(|holding| {
-        silenced(holding, pace, now).or_else(|| {
+        let cut = silenced(holding, pace, now).or_else(|| {
             let piece = options.splits().then(|| split(holding, pace, now))?;
             piece.filter(|cut| holding.end - cut.from >= options.share)
-        })
+        });
+        cut.filter(|cut| may_fetch(cut.from..holding.end))
     });
     cuts.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
@@ -74,9 +77,8 @@ fn split(holding: &Holding, pace: &Pace, now: Duration) -> Option<Cut> {
         return None;
     }
     let slow = holding.rate(now)?;
-    // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
-    let fast = pace.rate().unwrap_or(slow).max(slow);
-    if slow <= 0.0 {
+    let fast = pace.beside(slow);
+    if slow <= 0.0 || fast <= 0.0 {
         return None;
     }
     let kept = left as f64 * slow / (slow + fast);

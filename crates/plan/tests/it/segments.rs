@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use haul_plan::{Claim, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{Claim, Claimer, RangeSet, SegmentOptions, SegmentPlan};
 use proptest::prelude::*;
 
 /// Small sizes, so that a file of thousands of bytes has many segments.
@@ -259,4 +259,90 @@ fn an_answer_is_adopted_as_far_as_it_is_needed() {
         200..1000
     );
     assert_eq!(plan.unclaimed(), 0);
+}
+
+/// A worker that may not have some bytes claims around them, and takes none of them over.
+#[test]
+fn what_is_barred_is_for_others() {
+    let options = SegmentOptions {
+        fixed: Some(10),
+        ..SegmentOptions::default()
+    };
+    let mut plan = SegmentPlan::new(40, &RangeSet::new(), options);
+    let barred: RangeSet = std::iter::once(5..20).collect();
+    let claimer = Claimer {
+        rate: None,
+        barred: Some(&barred),
+    };
+    let now = Duration::from_secs(1);
+    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 0..5);
+    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 20..30);
+    assert_eq!(plan.claim(now).unwrap().range, 5..15);
+    assert_eq!(plan.claim_as(&claimer, now).unwrap().range, 30..40);
+    // All are silent by now: the rests that it may have are its own, and then nothing is left but what it may not.
+    let late = now + Duration::from_secs(600);
+    let taken: Vec<_> = (0..3)
+        .filter_map(|_| Some(plan.claim_as(&claimer, late)?.range))
+        .collect();
+    assert!(
+        taken
+            .iter()
+            .all(|range| range.end <= 5 || range.start >= 20),
+        "{taken:?}"
+    );
+    assert!(!plan.has_work_for(&claimer, late) && plan.has_work(late));
+}
+
+/// Whoever brings little claims little.
+#[test]
+fn a_slow_source_is_given_small_claims_and_takes_over_what_it_can_do_sooner() {
+    let plan = || SegmentPlan::new(1 << 32, &RangeSet::new(), SegmentOptions::default());
+    let of = |rate| Claimer { rate, barred: None };
+    let now = Duration::from_secs(1);
+    let slow = plan().claim_as(&of(Some(100_000.0)), now).unwrap().range;
+    let fast = plan().claim_as(&of(Some(20e6)), now).unwrap().range;
+    assert_eq!(
+        (slow.end - slow.start, fast.end - fast.start),
+        (1 << 20, 40_000_000)
+    );
+}
+
+proptest! {
+    /// Voided bytes are fetched again, whoever holds what meanwhile; nothing else is.
+    #[test]
+    fn voided_bytes_and_only_those_are_claimed_again(voids in prop::collection::vec((0u64..100, 0u64..40), 1..6), held in 0u64..3) {
+        let options = SegmentOptions { fixed: Some(10), ..SegmentOptions::default() };
+        let mut plan = SegmentPlan::new(100, &RangeSet::new(), options);
+        let now = Duration::from_secs(1);
+        let write = |plan: &mut SegmentPlan, release: bool| {
+            let claim = plan.claim(now)?;
+            let bytes = claim.range.end - claim.range.start;
+            assert_eq!(plan.reserve(claim.id, bytes, now), bytes);
+            plan.wrote(claim.id, bytes);
+            if release {
+                plan.release(claim.id);
+                return Some((None, claim.range));
+            }
+            Some((Some(claim.id), claim.range))
+        };
+        let mut open = Vec::new();
+        for n in 0..10 {
+            open.extend(write(&mut plan, n >= held).unwrap().0);
+        }
+        prop_assert!(plan.is_complete());
+        let mut expected = RangeSet::new();
+        for (start, bytes) in voids {
+            let range = start..(start + bytes).min(100);
+            plan.void(range.clone());
+            expected.insert(range);
+        }
+        open.into_iter().for_each(|id| plan.release(id));
+        prop_assert_eq!(plan.remaining(), expected.total());
+        let mut again = RangeSet::new();
+        while let Some((_, range)) = write(&mut plan, true) {
+            again.insert(range);
+        }
+        prop_assert_eq!(again, expected);
+        prop_assert!(plan.is_complete());
+    }
 }

@@ -1,0 +1,125 @@
+//! What runs next, and until when nothing does.
+
+use std::time::Duration;
+
+use super::Dispatch;
+use super::host::Listed;
+use super::job::Stage;
+use super::options::{GivenUp, Next, Ticket};
+use super::slab::Id;
+
+impl<T> Dispatch<T> {
+    /// What to do now. A job that is given out runs until [`Self::ended`] or [`Self::again`] is called with its ticket.
+    pub fn next(&mut self, now: Duration) -> Next<T> {
+        self.wake(now);
+        if let Some((job, why)) = self.refuse(now) {
+            return Next::Refuse(job, why);
+        }
+        if let Some((host, stage)) = self.choose(now)
+            && let Some((ticket, job)) = self.start(host, stage, now)
+        {
+            return Next::Run(ticket, job);
+        }
+        if self.closed && self.jobs.len() == 0 {
+            return Next::Done;
+        }
+        Next::Wait(self.until())
+    }
+
+    /// What waited for a time that has come, waits no longer.
+    fn wake(&mut self, now: Duration) {
+        while let Some((due, id)) = self.later.first().copied().filter(|(due, _)| *due <= now) {
+            self.later.remove(&(due, id));
+            let host = self.jobs[id].host;
+            self.hosts[host].later.remove(&mut self.jobs, id);
+            self.queue_again(id);
+            self.file(host, false, now);
+        }
+        while let Some((until, id)) = self
+            .resting
+            .first()
+            .copied()
+            .filter(|(until, _)| *until <= now)
+        {
+            self.resting.remove(&(until, id));
+            self.hosts[id].rest = Duration::ZERO;
+            self.file(id, false, now);
+        }
+    }
+
+    /// A job is due to be tried again.
+    pub(super) fn queue_again(&mut self, id: Id) {
+        let host = self.jobs[id].host;
+        self.jobs[id].stage = Stage::Due;
+        self.hosts[host].due.push_back(&mut self.jobs, id);
+    }
+
+    /// A job of a host that was given up.
+    fn refuse(&mut self, now: Duration) -> Option<(T, GivenUp)> {
+        let host = self.dead.front()?;
+        let why = GivenUp {
+            failures: self.hosts[host].standing.strikes(),
+            until: self.hosts[host].standing.until(),
+        };
+        let id = self.take(host)?;
+        self.file(host, false, now);
+        let load = self.drop_job(id, now)?.load?;
+        Some((load, why))
+    }
+
+    /// Whose turn it is, and where its job begins.
+    fn choose(&mut self, now: Duration) -> Option<(Id, Stage)> {
+        if let Some(host) = self.suspect.front() {
+            let alone = self.ready.is_empty();
+            if let Some(stage) = self.places.for_probe(&mut self.jobs, alone, now) {
+                return Some((host, stage));
+            }
+        }
+        let host = self.ready.front()?;
+        let room = self.places.has_room(&mut self.jobs, now);
+        room.then_some((host, Stage::Connecting))
+    }
+
+    /// Begins the next job of a host.
+    fn start(&mut self, host: Id, stage: Stage, now: Duration) -> Option<(Ticket, T)> {
+        let id = self.take(host)?;
+        self.runs += 1;
+        let known = &mut self.hosts[host];
+        let job = &mut self.jobs[id];
+        job.stage = stage;
+        job.at = now;
+        job.run = self.runs;
+        job.cold = known.heard.is_none();
+        job.probe = known.listed == Some(Listed::Suspect);
+        let load = job.load.take()?;
+        known.begins();
+        let used = known.used();
+        if let Some(control) = &mut known.control {
+            control.started(self.runs, used, now);
+        }
+        self.places.begin(&mut self.jobs, id);
+        self.unlist(host);
+        self.file(host, true, now);
+        let ticket = Ticket {
+            slot: id,
+            run: self.runs,
+        };
+        Some((ticket, load))
+    }
+
+    /// Takes the next job out of a host's queues.
+    fn take(&mut self, host: Id) -> Option<Id> {
+        let host = &mut self.hosts[host];
+        let due = host.due.pop_front(&mut self.jobs);
+        due.or_else(|| host.fresh.pop_front(&mut self.jobs))
+    }
+
+    /// When something comes by itself.
+    fn until(&self) -> Option<Duration> {
+        let later = self.later.first().map(|(due, _)| *due);
+        let rested = self.resting.first().map(|(until, _)| *until);
+        let waiting = !self.ready.is_empty();
+        let room = self.places.next_room(&self.jobs).filter(|_| waiting);
+        later.into_iter().chain(rested).chain(room).min()
+    }
+}

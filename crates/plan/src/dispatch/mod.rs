@@ -1,0 +1,298 @@
+//! Which job of a batch runs next.
+//!
+//! A [`Dispatch`] holds a window of a list that may be endless: jobs that are queued, that wait to be tried again, and that
+//! run. It says which one is next, so that
+//!
+//! - hosts take turns: neither a list sorted by host nor one huge host keeps others from theirs. A turn is some jobs long, and a
+//!   place that a job leaves goes to the next one of the same host within the turn, because its connection is warm. Within a
+//!   host, jobs are tried again when they are due, before new ones, and new ones in their order;
+//! - each host gets its number of requests at once, found by watching what they bring (`control.rs`), and fewer where it
+//!   refuses (`refusals.rs`);
+//! - a host that cannot be reached is asked one job at a time, then given up: its jobs come out refused (`standing.rs`);
+//! - what waits for long for a connection takes no place of those that could be answered (`places.rs`);
+//! - a host that is merely slow fills its own places and no others. In the window it could fill all, so the feeder asks
+//!   [`Dispatch::would_crowd`].
+//!
+//! Nothing is found by searching: hosts stand in the list of those whose turn may come, or in none; jobs stand in their
+//! host's queues. Every call costs the same whatever is held, but for the logarithm of what waits for a time. Of a host without
+//! jobs nothing is left, unless it is worth remembering (`memory.rs`).
+//!
+//! # Order of calls
+//!
+//! The *feeder*: while [`Dispatch::has_room`], [`Dispatch::add`]; at the list's end [`Dispatch::close`]. Before it adds, it may
+//! ask [`Dispatch::would_crowd`]. If so, then it
+//!
+//! - asks [`Dispatch::may_put_aside`]. If not, what is held keeps the places busy, or enough was read ahead: it waits until something has
+//!   ended, or some milliseconds;
+//! - else puts the job aside, with all later ones of that host, behind each other (a temporary file, in which each record of a host
+//!   leads to the next, needs memory for the host's first and last only), and reads on;
+//! - when something has ended, offers what lies aside first: for each host that has something aside and would no longer crowd,
+//!   in turn, as long as there is room. At the list's end it goes on with that until nothing lies aside, and only then closes.
+//!
+//! The *driver*: after every call that changes anything, and when the time has come that it named, [`Dispatch::next`] until that
+//! says to wait. For each job that runs: [`Dispatch::delivering`] when the head of an answer came, [`Dispatch::large`] if it goes
+//! on over connections of its own, and then either [`Dispatch::ended`] or [`Dispatch::again`]. A ticket that is no longer good is
+//! ignored.
+
+mod choosing;
+mod control;
+mod host;
+mod job;
+mod memory;
+mod options;
+mod outcome;
+mod places;
+mod refusals;
+mod slab;
+mod standing;
+mod window;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use options::{DispatchOptions, Ended, GivenUp, How, Limit, Next, Ticket};
+
+use crate::bucket::Bucket;
+use host::{Host, Listed};
+use job::Job;
+use memory::Memory;
+use places::Places;
+use slab::{Id, List, Slab};
+
+/// How many times the window may be put aside in a second: past a slow host's million jobs within a minute.
+const AHEAD: u64 = 4;
+
+/// Holds jobs and says which one is next. `T` is what the driver knows of a job.
+#[derive(Debug)]
+pub struct Dispatch<T> {
+    options: DispatchOptions,
+    /// All jobs that are held.
+    jobs: Slab<Job<T>>,
+    /// All hosts that have jobs.
+    hosts: Slab<Host>,
+    /// Them by name.
+    names: HashMap<Arc<str>, Id>,
+    /// Hosts without jobs that are worth it.
+    memory: Memory,
+    /// Hosts of which a job may run, in the order of their turns.
+    ready: List,
+    /// Hosts of which a job may try whether they can be reached.
+    suspect: List,
+    /// Hosts whose jobs are refused.
+    dead: List,
+    /// Jobs to be tried again, by when.
+    later: BTreeSet<(Duration, Id)>,
+    /// Hosts of which nothing should be asked, by until when.
+    resting: BTreeSet<(Duration, Id)>,
+    /// How many run.
+    places: Places,
+    /// How fast is read past hosts that crowd.
+    ahead: Bucket,
+    /// Jobs of suspect hosts that have never answered.
+    doubtful: usize,
+    /// Runs so far.
+    runs: u64,
+    /// Whether the list has ended.
+    closed: bool,
+}
+
+impl<T> Dispatch<T> {
+    /// Nothing is held yet.
+    #[must_use]
+    pub fn new(options: DispatchOptions) -> Self {
+        let window = options.window.max(1) as u64;
+        Self {
+            ahead: Bucket::new(window.saturating_mul(AHEAD), window),
+            jobs: Slab::new(),
+            hosts: Slab::new(),
+            names: HashMap::new(),
+            memory: Memory::default(),
+            ready: List::default(),
+            suspect: List::default(),
+            dead: List::default(),
+            later: BTreeSet::new(),
+            resting: BTreeSet::new(),
+            places: Places::new(options.total, options.jobs, options.limbo),
+            doubtful: 0,
+            runs: 0,
+            closed: false,
+            options,
+        }
+    }
+
+    /// Whether one more may be added. What is added all the same is held beyond the window.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.jobs.len() < self.options.window.max(1)
+    }
+
+    /// Whether a host holds as much of the window as is still free: half of it if it is alone, and the less the more hosts crowd.
+    /// A host that was given up never crowds: its jobs do not stay.
+    #[must_use]
+    pub fn would_crowd(&self, host: &str) -> bool {
+        let free = self.options.window.saturating_sub(self.jobs.len()).max(1);
+        self.names.get(host).is_some_and(|id| {
+            let host = &self.hosts[*id];
+            host.held as usize >= free && !host.standing.is_dead()
+        })
+    }
+
+    /// Leave to put a job aside whose host would crowd, and to read on: places are free that none of the jobs held may take, so
+    /// other hosts would help. Whether the list names others nobody knows, and most lists name one alone; so they are looked for at
+    /// a measured pace, lest a list of millions is copied for nothing.
+    pub fn may_put_aside(&mut self, now: Duration) -> bool {
+        let hungry = self.ready.is_empty() && self.places.is_idle();
+        if !hungry || !self.ahead.take(now, 0).is_zero() {
+            return false;
+        }
+        self.ahead.take(now, 1);
+        true
+    }
+
+    /// Takes a job for a host: `scheme://name:port`, or whatever else tells origins apart.
+    pub fn add(&mut self, host: &str, job: T, now: Duration) {
+        let host = match self.names.get(host) {
+            Some(id) => *id,
+            None => self.meet(host, now),
+        };
+        let id = self.jobs.insert(Job::new(host, job));
+        let known = &mut self.hosts[host];
+        known.fresh.push_back(&mut self.jobs, id);
+        known.held += 1;
+        let was_doubtful = known.is_doubtful();
+        known.standing.try_again(now);
+        if known.is_doubtful() {
+            // One that has just been let try again was not counted before.
+            self.doubtful += if was_doubtful { 1 } else { known.held as usize };
+        }
+        self.file(host, false, now);
+    }
+
+    /// No more will be added.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether no more will be added.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Jobs that run.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.places.running()
+    }
+
+    /// Jobs that are queued, wait to be tried again, or run.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Hosts of which jobs are held.
+    #[must_use]
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Hosts of which no jobs are held, but which are remembered.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Requests that a host gets at once at present, for a report; `None` if nothing of it is held.
+    #[must_use]
+    pub fn limit_of(&self, host: &str) -> Option<usize> {
+        let id = self.names.get(host)?;
+        Some(self.hosts[*id].limit(&self.options))
+    }
+
+    /// A host has its first job here.
+    fn meet(&mut self, name: &str, now: Duration) -> Id {
+        let known = self.memory.recall(name);
+        let name: Arc<str> = name.into();
+        let rest = known.rest;
+        let id = self.hosts.insert(Host::new(Arc::clone(&name), known));
+        self.names.insert(name, id);
+        if rest > now {
+            self.resting.insert((rest, id));
+        } else {
+            self.hosts[id].rest = Duration::ZERO;
+        }
+        id
+    }
+
+    /// A job is no longer held.
+    fn drop_job(&mut self, id: Id, now: Duration) -> Option<Job<T>> {
+        let job = self.jobs.remove(id)?;
+        let host = &mut self.hosts[job.host];
+        host.held -= 1;
+        let left = host.held;
+        if host.is_doubtful() {
+            self.doubtful -= 1;
+        }
+        if left == 0 {
+            self.forget(job.host, now);
+        }
+        Some(job)
+    }
+
+    /// A host's last job has gone.
+    fn forget(&mut self, id: Id, now: Duration) {
+        self.unlist(id);
+        let Some(mut host) = self.hosts.remove(id) else {
+            return;
+        };
+        self.names.remove(&host.name);
+        self.resting.remove(&(host.rest, id));
+        if let Some(known) = host.remembered(now) {
+            self.memory.remember(host.name, known);
+        }
+    }
+
+    /// Puts a host into the list that it belongs to now; in front, if it goes on with a place that it has just left.
+    fn file(&mut self, id: Id, goes_on: bool, now: Duration) {
+        let host = &mut self.hosts[id];
+        if host.is_worth_controlling(&self.options) {
+            host.controlled(&self.options, now);
+        }
+        let wanted = host.wants(&self.options, now);
+        let front = goes_on && host.goes_on();
+        if wanted == host.listed && !front {
+            return;
+        }
+        self.unlist(id);
+        self.hosts[id].listed = wanted;
+        let Some(wanted) = wanted else {
+            return;
+        };
+        let list = match wanted {
+            Listed::Ready => &mut self.ready,
+            Listed::Suspect => &mut self.suspect,
+            Listed::Dead => &mut self.dead,
+        };
+        if front {
+            list.push_front(&mut self.hosts, id);
+        } else {
+            list.push_back(&mut self.hosts, id);
+        }
+    }
+
+    /// Takes a host out of the list that it stands in.
+    fn unlist(&mut self, id: Id) {
+        let list = match self.hosts[id].listed.take() {
+            Some(Listed::Ready) => &mut self.ready,
+            Some(Listed::Suspect) => &mut self.suspect,
+            Some(Listed::Dead) => &mut self.dead,
+            None => return,
+        };
+        list.remove(&mut self.hosts, id);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What a [`Dispatch`](super::Dispatch) is told, and what it answers.
+
+use std::time::Duration;
+
+/// How many requests one origin gets at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Found by watching what they bring.
+    Auto {
+        /// Never more than this, unless the origin multiplexes.
+        max: usize,
+    },
+    /// The user's number, whatever the protocol: only refusals lower it.
+    Fixed(usize),
+}
+
+/// Limits of a [`Dispatch`](super::Dispatch).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DispatchOptions {
+    /// The user's number of files at once. It is never exceeded, so with it dead hosts take places like others. `None`: as many as
+    /// the hosts' own numbers come to, up to [`total`](Self::total).
+    pub jobs: Option<usize>,
+    /// Requests at once to one origin.
+    pub per_host: Limit,
+    /// The same where that is found and the origin multiplexes (HTTP/2), if it allows as many streams.
+    pub multiplexed: usize,
+    /// Jobs at once that are answered, or may be soon.
+    pub total: usize,
+    /// Jobs that are held: queued, waiting to be tried again, or running.
+    pub window: usize,
+    /// Jobs beyond the total that have waited long for a connection or an answer. So many dead hosts can be waited for at
+    /// a time without a place of the living; where a share `d` of all hosts takes `c` seconds to fail and the others `t` to
+    /// answer, that takes `total * d * c / t`.
+    pub limbo: usize,
+}
+
+impl Default for DispatchOptions {
+    fn default() -> Self {
+        Self {
+            jobs: None,
+            // As for a single download.
+            per_host: Limit::Auto { max: 16 },
+            // What most servers allow.
+            multiplexed: 100,
+            // Four busy hosts, or 64 slow ones: more cost memory and bring little.
+            total: 64,
+            // Enough that a list which is sorted in stretches of hundreds keeps several hosts busy.
+            window: 4096,
+            // One host in twenty dead for ten seconds each, at six hundred a second and more.
+            limbo: 512,
+        }
+    }
+}
+
+/// A job that runs. It is good for one run: a job that is tried again gets another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    /// Its slot.
+    pub(super) slot: u32,
+    /// Which run of all.
+    pub(super) run: u64,
+}
+
+/// What a run of a job says about its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The job is done, as far as the host is concerned: it answered as asked.
+    Done,
+    /// It answered something else (404, 500), or broke off, or was too slow.
+    Failed,
+    /// No connection came about: refused, timed out, name unknown.
+    Unreachable,
+    /// The host does not want this many requests: 429, 503, a connection that was closed or reset before its answer.
+    Refused {
+        /// Whether it says that it is overloaded.
+        busy: bool,
+        /// What Retry-After said.
+        wait: Option<Duration>,
+    },
+}
+
+/// The end of a job's run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Bytes of its answer.
+    pub bytes: u64,
+    /// What came of it.
+    pub how: How,
+}
+
+/// Why a job is refused: nobody can connect to its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GivenUp {
+    /// How many times in a row that was tried, at different moments.
+    pub failures: u32,
+    /// When it will be tried again.
+    pub until: Duration,
+}
+
+/// What to do now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next<T> {
+    /// Run this job.
+    Run(Ticket, T),
+    /// This job has failed without being tried: its host was given up. It is no longer held.
+    Refuse(T, GivenUp),
+    /// Nothing until something is told; or until this moment, since the run began, if there is one.
+    Wait(Option<Duration>),
+    /// All jobs have ended, and no more will come.
+    Done,
+}

@@ -1,0 +1,290 @@
+//! One rule a test; whole batches are simulated in `tests/it`.
+
+use super::*;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+const DONE: Ended = Ended {
+    bytes: 1,
+    how: How::Done,
+};
+
+const UNREACHABLE: Ended = Ended {
+    bytes: 0,
+    how: How::Unreachable,
+};
+
+fn of(options: DispatchOptions, jobs: &[(&str, u32)]) -> Dispatch<u32> {
+    let mut dispatch = Dispatch::new(options);
+    for (host, job) in jobs {
+        dispatch.add(host, *job, Duration::ZERO);
+    }
+    dispatch
+}
+
+/// All that may run now.
+#[track_caller]
+fn all(dispatch: &mut Dispatch<u32>, now: Duration) -> Vec<(u32, Ticket)> {
+    let mut jobs = Vec::new();
+    while let Next::Run(ticket, job) = dispatch.next(now) {
+        jobs.push((job, ticket));
+    }
+    jobs
+}
+
+fn numbers(jobs: &[(u32, Ticket)]) -> Vec<u32> {
+    jobs.iter().map(|(job, _)| *job).collect()
+}
+
+fn total(total: usize) -> DispatchOptions {
+    DispatchOptions {
+        total,
+        ..DispatchOptions::default()
+    }
+}
+
+#[test]
+fn hosts_take_turns_and_a_warm_place_stays_with_its_host() {
+    let list = [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("b", 5), ("c", 6)];
+    let mut dispatch = of(total(3), &list);
+    let first = all(&mut dispatch, ms(0));
+    assert_eq!(numbers(&first), [1, 4, 6]);
+    dispatch.ended(first[1].1, DONE, ms(10));
+    assert_eq!(numbers(&all(&mut dispatch, ms(10))), [5]);
+    // Nothing is left of c: its place goes to the next in turn.
+    dispatch.ended(first[2].1, DONE, ms(10));
+    assert_eq!(numbers(&all(&mut dispatch, ms(10))), [2]);
+}
+
+#[test]
+fn a_turn_ends() {
+    let list: Vec<(&str, u32)> = (0..40).map(|n| ("a", n)).chain([("b", 99)]).collect();
+    let mut dispatch = of(total(1), &list);
+    let mut order = Vec::new();
+    dispatch.close();
+    while let Next::Run(ticket, job) = dispatch.next(ms(0)) {
+        order.push(job);
+        dispatch.ended(ticket, DONE, ms(0));
+    }
+    assert_eq!(order.iter().position(|job| *job == 99), Some(16));
+    assert_eq!(order.len(), 41);
+}
+
+#[test]
+fn what_is_tried_again_comes_when_it_is_due_and_before_what_is_new() {
+    let mut dispatch = of(total(1), &[("a", 1), ("a", 2), ("a", 3)]);
+    let one = all(&mut dispatch, ms(0))[0].1;
+    dispatch.again(one, 1, ms(100), How::Failed, ms(0));
+    let two = all(&mut dispatch, ms(0));
+    assert_eq!(numbers(&two), [2]);
+    assert_eq!(dispatch.next(ms(99)), Next::Wait(Some(ms(100))));
+    dispatch.ended(two[0].1, DONE, ms(100));
+    let again = all(&mut dispatch, ms(100));
+    assert_eq!(numbers(&again), [1]);
+    // A ticket is for one run.
+    dispatch.ended(one, DONE, ms(100));
+    assert_eq!((dispatch.running(), dispatch.held()), (1, 2));
+}
+
+#[test]
+fn who_waits_for_long_gives_up_its_place_and_takes_one_when_it_is_answered() {
+    let options = DispatchOptions {
+        limbo: 1,
+        ..total(1)
+    };
+    let list: Vec<(String, u32)> = (0..5).map(|n| (n.to_string(), n)).collect();
+    let list: Vec<(&str, u32)> = list.iter().map(|(host, n)| (host.as_str(), *n)).collect();
+    let mut dispatch = of(options, &list);
+    let first = all(&mut dispatch, ms(0));
+    assert_eq!(dispatch.next(ms(999)), Next::Wait(Some(ms(1000))));
+    let second = all(&mut dispatch, ms(1000));
+    assert_eq!(numbers(&second), [1]);
+    // There is no more limbo.
+    assert_eq!(dispatch.next(ms(5000)), Next::Wait(None));
+    dispatch.delivering(first[0].1, None, ms(5000));
+    assert_eq!(dispatch.running(), 2);
+    dispatch.ended(second[0].1, DONE, ms(5001));
+    // The one place is taken by the first.
+    assert!(all(&mut dispatch, ms(5002)).is_empty());
+    dispatch.ended(first[0].1, DONE, ms(5003));
+    assert_eq!(numbers(&all(&mut dispatch, ms(5004))), [2]);
+}
+
+#[test]
+fn who_is_unknown_is_waited_for_a_little_longer_than_the_others_took() {
+    let list: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let mut dispatch = Dispatch::new(total(1));
+    let mut now = ms(0);
+    for (n, host) in (0..).zip(&list) {
+        dispatch.add(host, n, now);
+    }
+    for _ in 0..50 {
+        let ticket = all(&mut dispatch, now)[0].1;
+        now += ms(80);
+        dispatch.delivering(ticket, None, now);
+        dispatch.ended(ticket, DONE, now);
+    }
+    assert_eq!(all(&mut dispatch, now).len(), 1);
+    assert_eq!(dispatch.next(now), Next::Wait(Some(now + ms(100))));
+}
+
+/// Lets the jobs of a host fail until it is given up; returns when.
+fn given_up(dispatch: &mut Dispatch<u32>) -> Duration {
+    let mut now = ms(0);
+    for _ in 0..3 {
+        let jobs = all(dispatch, now);
+        for (job, ticket) in jobs {
+            dispatch.again(ticket, job, ms(100), How::Unreachable, now);
+        }
+        now += ms(1000);
+    }
+    now - ms(1000)
+}
+
+#[test]
+fn c3_a_host_that_cannot_be_reached_is_asked_once_at_a_time_and_then_given_up() {
+    let mut dispatch = of(total(8), &[("a", 1), ("a", 2), ("a", 3)]);
+    let first = all(&mut dispatch, ms(0));
+    assert_eq!(numbers(&first), [1, 2]);
+    for (_, ticket) in first {
+        dispatch.ended(ticket, UNREACHABLE, ms(10));
+    }
+    assert_eq!(dispatch.next(ms(10)), Next::Wait(Some(ms(210))));
+    dispatch.add("a", 4, ms(10));
+    let third = all(&mut dispatch, ms(210));
+    assert_eq!(numbers(&third), [3]);
+    // One answer, and all is well.
+    dispatch.delivering(third[0].1, None, ms(220));
+    assert_eq!(numbers(&all(&mut dispatch, ms(220))), [4]);
+}
+
+#[test]
+fn c3_a_host_that_was_given_up_refuses_at_once_until_one_may_try_again() {
+    let mut dispatch = of(total(8), &[("a", 1), ("a", 2)]);
+    let gone = given_up(&mut dispatch);
+    let until = gone + ms(30_000);
+    for _ in 0..2 {
+        assert!(matches!(
+            dispatch.next(gone),
+            Next::Refuse(_, GivenUp { failures: 3, until: then }) if then == until
+        ));
+    }
+    assert_eq!((dispatch.held(), dispatch.hosts()), (0, 0));
+    assert_eq!(dispatch.remembered(), 1);
+    dispatch.add("a", 3, until - ms(1));
+    assert!(matches!(dispatch.next(until - ms(1)), Next::Refuse(3, _)));
+    for job in 4..8 {
+        dispatch.add("a", job, until);
+    }
+    let probe = all(&mut dispatch, until);
+    assert_eq!(numbers(&probe), [4]);
+    dispatch.ended(probe[0].1, UNREACHABLE, until);
+    assert!(matches!(
+        dispatch.next(until),
+        Next::Refuse(5, GivenUp { until: then, .. }) if then == until + ms(60_000)
+    ));
+}
+
+#[test]
+fn a18_a_connection_refused_while_others_answer_is_a_limit_and_no_death() {
+    let options = DispatchOptions {
+        per_host: Limit::Fixed(8),
+        ..total(8)
+    };
+    let list: Vec<(&str, u32)> = (0..20).map(|n| ("a", n)).collect();
+    let mut dispatch = of(options, &list);
+    let jobs = all(&mut dispatch, ms(0));
+    assert_eq!(jobs.len(), 8);
+    dispatch.delivering(jobs[0].1, None, ms(5));
+    for (job, ticket) in &jobs[4..] {
+        dispatch.again(*ticket, *job, ms(200), How::Unreachable, ms(10));
+    }
+    assert_eq!(dispatch.limit_of("a"), Some(4));
+    assert!(all(&mut dispatch, ms(10)).is_empty());
+}
+
+#[test]
+fn the_protocol_says_how_many() {
+    let list: Vec<(&str, u32)> = (0..200).map(|n| ("a", n)).collect();
+    let mut dispatch = of(total(200), &list);
+    let (mut now, mut most) = (ms(0), 0);
+    for _ in 0..12 {
+        let jobs = all(&mut dispatch, now);
+        most = most.max(jobs.len());
+        now += ms(10);
+        for (_, ticket) in jobs {
+            dispatch.delivering(ticket, Some(30), now);
+            dispatch.ended(ticket, DONE, now);
+        }
+    }
+    assert_eq!(most, 30);
+}
+
+#[test]
+fn nobody_fills_more_of_the_window_than_is_free() {
+    let options = DispatchOptions {
+        window: 12,
+        ..DispatchOptions::default()
+    };
+    let mut dispatch = Dispatch::new(options);
+    let mut fill = |host: &str| {
+        let mut added = 0;
+        while dispatch.has_room() && !dispatch.would_crowd(host) {
+            dispatch.add(host, 0, ms(0));
+            added += 1;
+        }
+        added
+    };
+    assert_eq!([fill("a"), fill("b"), fill("c"), fill("d")], [6, 3, 2, 1]);
+    assert!(!dispatch.has_room());
+}
+
+#[test]
+fn what_crowds_is_put_aside_while_places_are_free_and_at_a_measured_pace() {
+    let options = DispatchOptions {
+        window: 8,
+        ..total(2)
+    };
+    let list: Vec<(&str, u32)> = (0..4).map(|n| ("a", n)).collect();
+    let mut dispatch = of(options, &list);
+    // Something is ready to run: it first.
+    assert!(!dispatch.may_put_aside(ms(0)));
+    let jobs = all(&mut dispatch, ms(0));
+    assert!(!dispatch.may_put_aside(ms(0)), "no place is free");
+    dispatch.again(jobs[0].1, 0, ms(5000), How::Failed, ms(0));
+    for (_, ticket) in all(&mut dispatch, ms(0)) {
+        dispatch.again(ticket, 2, ms(5000), How::Failed, ms(0));
+    }
+    for (_, ticket) in all(&mut dispatch, ms(0)) {
+        dispatch.again(ticket, 3, ms(5000), How::Failed, ms(0));
+    }
+    let at = |dispatch: &mut Dispatch<u32>, now| {
+        (0..100).filter(|_| dispatch.may_put_aside(now)).count()
+    };
+    let burst = at(&mut dispatch, ms(10_000 - 9_000));
+    assert!((8..=9).contains(&burst), "{burst}");
+    let second = at(&mut dispatch, ms(1_500));
+    assert!((8..=9).contains(&second), "{second}");
+}
+
+#[test]
+fn a_number_of_jobs_holds_for_those_that_wait_for_long_too() {
+    let options = DispatchOptions {
+        jobs: Some(2),
+        ..DispatchOptions::default()
+    };
+    let mut dispatch = of(options, &[("a", 1), ("b", 2), ("c", 3)]);
+    assert_eq!(all(&mut dispatch, ms(0)).len(), 2);
+    assert_eq!(dispatch.next(ms(60_000)), Next::Wait(None));
+}
+
+#[test]
+fn an_empty_list_is_done_when_it_is_closed() {
+    let mut dispatch: Dispatch<u32> = Dispatch::new(DispatchOptions::default());
+    assert_eq!(dispatch.next(ms(0)), Next::Wait(None));
+    dispatch.close();
+    assert!(dispatch.is_closed());
+    assert_eq!(dispatch.next(ms(0)), Next::Done);
+}

@@ -1,0 +1,126 @@
+//! When a batch has failed so often that going on is of no use.
+
+use std::str::FromStr;
+
+/// Ends before a share is judged: of ten jobs three may fail by accident, of a hundred hardly thirty.
+const JUDGED_FROM: u64 = 100;
+
+/// How many jobs may fail: `N` or `P%`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ErrorLimit {
+    /// So many; with 0 the first failure is one too many.
+    Count(u64),
+    /// This share of the jobs that have ended, in percent. It is judged from the hundredth end on, so a shorter batch never
+    /// exceeds it.
+    Percent(f64),
+}
+
+/// Why something is no [`ErrorLimit`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ErrorLimitError {
+    /// Neither a number nor one with a percent sign.
+    #[error("{0:?} is neither a number of errors nor a share like 5%")]
+    Unreadable(String),
+    /// A share below nothing or above everything.
+    #[error("{0:?} is no share: from 0% to 100%")]
+    Share(String),
+}
+
+impl ErrorLimit {
+    /// Whether `failed` of the jobs that have `ended` are too many.
+    #[must_use]
+    pub fn exceeded(&self, failed: u64, ended: u64) -> bool {
+        match self {
+            Self::Count(most) => failed > *most,
+            Self::Percent(share) => {
+                ended >= JUDGED_FROM && failed as f64 * 100.0 > share * ended as f64
+            }
+        }
+    }
+}
+
+impl FromStr for ErrorLimit {
+    type Err = ErrorLimitError;
+
+    fn from_str(text: &str) -> Result<Self, ErrorLimitError> {
+        let unreadable = || ErrorLimitError::Unreadable(text.to_owned());
+        let plain = |number: &str| number.starts_with(|c: char| c.is_ascii_digit());
+        let Some(share) = text.trim().strip_suffix('%') else {
+            let number = text.trim();
+            let count = number.parse().ok().filter(|_| plain(number));
+            return count.map(Self::Count).ok_or_else(unreadable);
+        };
+        let share = share.trim_end();
+        let percent: f64 = share.parse().map_err(|_| unreadable())?;
+        if !(0.0..=100.0).contains(&percent) {
+            return Err(ErrorLimitError::Share(text.to_owned()));
+        }
+        // Neither "+5" nor ".5", "-0" or "1e1": what looks odd is a slip.
+        let digits = share.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if !plain(share) || !digits {
+            return Err(unreadable());
+        }
+        Ok(Self::Percent(percent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn limits_as_users_write_them() {
+        for (text, limit) in [
+            ("0", ErrorLimit::Count(0)),
+            (" 20 ", ErrorLimit::Count(20)),
+            ("5%", ErrorLimit::Percent(5.0)),
+            ("0.5 %", ErrorLimit::Percent(0.5)),
+            ("100%", ErrorLimit::Percent(100.0)),
+        ] {
+            assert_eq!(text.parse(), Ok(limit), "{text}");
+        }
+        for text in [
+            "", "%", "-1", "+1", "five", "5%%", "1e1%", "nan%", "1.5", "+5%", ".5%", "-0%",
+        ] {
+            let error = text.parse::<ErrorLimit>().unwrap_err();
+            assert!(
+                !matches!(error, ErrorLimitError::Share(_)) || text == "nan%",
+                "{text}"
+            );
+        }
+        for text in ["101%", "-1%", "1e9%"] {
+            let error = text.parse::<ErrorLimit>().unwrap_err();
+            assert_eq!(error, ErrorLimitError::Share(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_count_is_what_may_fail_and_a_share_is_judged_from_a_hundred_on() {
+        assert!(!ErrorLimit::Count(3).exceeded(3, 3));
+        assert!(ErrorLimit::Count(3).exceeded(4, 1_000_000));
+        assert!(ErrorLimit::Count(0).exceeded(1, 1));
+        let share = ErrorLimit::Percent(5.0);
+        assert!(!share.exceeded(99, 99));
+        assert!(share.exceeded(99, 100));
+        assert!(!share.exceeded(5, 100));
+        assert!(share.exceeded(6, 100));
+        assert!(ErrorLimit::Percent(0.0).exceeded(1, 100));
+        assert!(!ErrorLimit::Percent(100.0).exceeded(1_000, 1_000));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(text: String, failed: u64, ended: u64) {
+            if let Ok(limit) = text.parse::<ErrorLimit>() {
+                let _ = limit.exceeded(failed, ended);
+            }
+        }
+
+        #[test]
+        fn one_more_failure_never_makes_it_better(percent in 0.0..100.0f64, failed in 0u64..10_000, ended in 0u64..10_000) {
+            let limit = ErrorLimit::Percent(percent);
+            prop_assert!(!limit.exceeded(failed, ended) || limit.exceeded(failed + 1, ended));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! "Did I get the file or an error page?": what the user says about files, held against what came.
+//!
+//! Many an origin answers 200 with a page that says "not found", or a login form. Status and length say nothing then; the media
+//! type and the size often do. The checks are told what they look at: a head's fields, and a number of bytes. They are made
+//! before a file gets its name; what a digest says is decided elsewhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::HeaderValue;
+
+/// How much of a foreign Content-Type a message shows, in characters.
+const SHOWN: usize = 60;
+
+/// A media range, as Accept has it (RFC 9110 12.5.1) but without parameters: `image/*`, `application/pdf`, `*/*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaRange {
+    /// In lower case; none for any.
+    kind: Option<String>,
+    /// In lower case; none for any.
+    subtype: Option<String>,
+}
+
+/// Why something is no [`MediaRange`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MediaRangeError {
+    /// Something between two commas is missing.
+    #[error("a media type is missing: as in image/*,application/pdf")]
+    Empty,
+    /// There is no slash, or more than one.
+    #[error("{0:?} is no media type: those have two parts, as image/png")]
+    Parts(String),
+    /// A part has characters that no media type has, or none at all.
+    #[error("{0:?} is no media type: {1:?} cannot be a part of one")]
+    Part(String, String),
+    /// A star stands where it does not stand for a whole part.
+    #[error("{0:?} is no media range: a star stands for a whole part, as in image/* or */*")]
+    Star(String),
+    /// There are parameters.
+    #[error("{0:?} has parameters, which are not compared: leave out what follows the semicolon")]
+    Parameters(String),
+}
+
+impl MediaRange {
+    /// Reads a list: `range *( "," range )`, where a range is `*/*`, `type/*` or `type/subtype`, in either case, with spaces
+    /// around if need be.
+    ///
+    /// # Errors
+    /// What the first wrong range has wrong.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, MediaRangeError> {
+        text.split(',').map(str::parse).collect()
+    }
+
+    /// Whether a type without parameters, in whatever case, is in this range.
+    fn contains(&self, media_type: &str) -> bool {
+        let Some((kind, subtype)) = media_type.split_once('/') else {
+            return false;
+        };
+        let is = |part: &Option<String>, has: &str| {
+            part.as_ref()
+                .is_none_or(|part| part.eq_ignore_ascii_case(has))
+        };
+        is(&self.kind, kind) && is(&self.subtype, subtype)
+    }
+
+    fn is_any(&self) -> bool {
+        self.kind.is_none()
+    }
+}
+
+impl fmt::Display for MediaRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "*".to_owned());
+        write!(f, "{}/{}", part(&self.kind), part(&self.subtype))
+    }
+}
+
+impl FromStr for MediaRange {
+    type Err = MediaRangeError;
+
+    fn from_str(text: &str) -> Result<Self, MediaRangeError> {
+        let text = text.trim();
+        let owned = || text.to_owned();
+        if text.is_empty() {
+            return Err(MediaRangeError::Empty);
+        }
+        if text.contains(';') {
+            return Err(MediaRangeError::Parameters(owned()));
+        }
+        let parts = text.split_once('/').filter(|(_, rest)| !rest.contains('/'));
+        let (kind, subtype) = parts.ok_or_else(|| MediaRangeError::Parts(owned()))?;
+        let read = |part: &str| match part {
+            "*" => Ok(None),
+            _ if part.contains('*') => Err(MediaRangeError::Star(owned())),
+            _ if !part.is_empty() && part.bytes().all(is_token) => {
+                Ok(Some(part.to_ascii_lowercase()))
+            }
+            _ => Err(MediaRangeError::Part(owned(), part.to_owned())),
+        };
+        let (kind, subtype) = (read(kind)?, read(subtype)?);
+        if kind.is_none() && subtype.is_some() {
+            return Err(MediaRangeError::Star(owned()));
+        }
+        Ok(Self { kind, subtype })
+    }
+}
+
+/// A character of a token (RFC 9110 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What a file must be like. The default is content with everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Expectation {
+    /// Its media type is in one of these; of any type if there are none.
+    pub types: Vec<MediaRange>,
+    /// It has at least so many bytes.
+    pub min: Option<u64>,
+    /// And at most so many.
+    pub max: Option<u64>,
+    /// It has just so many, as its entry in the list says.
+    pub size: Option<u64>,
+}
+
+/// What is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unexpected {
+    /// Another media type.
+    #[error("it is {got}, not {wanted}")]
+    Type {
+        /// What Content-Type says.
+        got: String,
+        /// What was expected.
+        wanted: String,
+    },
+    /// No media type that could be compared.
+    #[error("it does not say what it is, and {wanted} is expected")]
+    NoType {
+        /// What was expected.
+        wanted: String,
+    },
+    /// Too few bytes.
+    #[error("it has {got} bytes, less than the {min} expected")]
+    Short {
+        /// So many it has.
+        got: u64,
+        /// So many it should have at least.
+        min: u64,
+    },
+    /// Too many bytes.
+    #[error("it has {got} bytes, more than the {max} expected")]
+    Long {
+        /// So many it has, or at least so many.
+        got: u64,
+        /// So many it should have at most.
+        max: u64,
+    },
+    /// Another number of bytes than the list says.
+    #[error("it has {got} bytes, and the list says {size}")]
+    Size {
+        /// So many it has.
+        got: u64,
+        /// So many it should have.
+        size: u64,
+    },
+}
+
+impl Expectation {
+    /// Looks at an answer's head: its media type, and the whole file's length if that is known.
+    ///
+    /// # Errors
+    /// What is not as expected.
+    pub fn check_head(
+        &self,
+        content_type: Option<&HeaderValue>,
+        length: Option<u64>,
+    ) -> Result<(), Unexpected> {
+        self.check_type(content_type)?;
+        length.map_or(Ok(()), |length| self.check_length(length))
+    }
+
+    /// Looks at the number of bytes of the whole file.
+    ///
+    /// # Errors
+    /// What is not as expected.
+    pub fn check_length(&self, bytes: u64) -> Result<(), Unexpected> {
+        let got = bytes;
+        match (self.size, self.min, self.max) {
+            (Some(size), ..) if got != size => Err(Unexpected::Size { got, size }),
+            (_, Some(min), _) if got < min => Err(Unexpected::Short { got, min }),
+            (.., Some(max)) if got > max => Err(Unexpected::Long { got, max }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The most bytes that a file may have: beyond it nothing needs to be read.
+    #[must_use]
+    pub fn most(&self) -> Option<u64> {
+        self.size.into_iter().chain(self.max).min()
+    }
+
+    fn check_type(&self, content_type: Option<&HeaderValue>) -> Result<(), Unexpected> {
+        if self.types.is_empty() || self.types.iter().any(MediaRange::is_any) {
+            return Ok(());
+        }
+        let whole = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let got = whole.as_deref().unwrap_or_default();
+        let got = got.split(';').next().unwrap_or_default().trim();
+        if self.types.iter().any(|range| range.contains(got)) {
+            return Ok(());
+        }
+        let wanted: Vec<String> = self.types.iter().map(ToString::to_string).collect();
+        let wanted = wanted.join(" or ");
+        if got.is_empty() {
+            return Err(Unexpected::NoType { wanted });
+        }
+        // A peer wrote it: nothing that a terminal would take for more than text.
+        let shown = got.chars().take(SHOWN).flat_map(char::escape_debug);
+        Err(Unexpected::Type {
+            got: shown.collect(),
+            wanted,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "expect_tests.rs"]
+mod tests;

@@ -1,0 +1,216 @@
+//! Reading a glob's text into pieces. Works on characters, because that is what a message counts.
+
+use std::net::Ipv6Addr;
+
+use super::{Form, GlobError, GlobProblem, Piece, Range};
+
+/// The most digits of a number: what fits 64 bits. It bounds the padding as well.
+const MOST_DIGITS: usize = 20;
+
+/// A place in the text.
+struct Cursor<'a> {
+    /// What has not been read.
+    rest: &'a str,
+    /// The next character's number, from one.
+    at: usize,
+}
+
+/// All pieces of a text, neighbouring fixed ones joined.
+pub(super) fn pieces(text: &str) -> Result<Vec<Piece>, GlobError> {
+    let mut cursor = Cursor { rest: text, at: 1 };
+    let (mut pieces, mut fixed) = (Vec::new(), String::new());
+    while let Some(c) = cursor.peek() {
+        let piece = match c {
+            '[' if cursor.literal_len() > 0 => {
+                let (literal, _) = cursor.rest.split_at(cursor.literal_len());
+                fixed.push_str(literal);
+                literal.chars().for_each(|_| cursor.skip());
+                continue;
+            }
+            '[' => cursor.range()?,
+            '{' => cursor.set()?,
+            ']' | '}' => return Err(cursor.wrong(GlobProblem::Close(c))),
+            _ => {
+                fixed.push(cursor.character("[]{}"));
+                continue;
+            }
+        };
+        if !fixed.is_empty() {
+            pieces.push(Piece::Fixed(std::mem::take(&mut fixed)));
+        }
+        pieces.push(piece);
+    }
+    if !fixed.is_empty() {
+        pieces.push(Piece::Fixed(fixed));
+    }
+    Ok(pieces)
+}
+
+impl Cursor<'_> {
+    fn peek(&self) -> Option<char> {
+        self.rest.chars().next()
+    }
+
+    /// Goes on by one character.
+    fn skip(&mut self) {
+        self.rest = &self.rest[self.peek().map_or(0, char::len_utf8)..];
+        self.at += 1;
+    }
+
+    /// Goes on if the next character is this one.
+    fn take(&mut self, c: char) -> bool {
+        let is_next = self.peek() == Some(c);
+        if is_next {
+            self.skip();
+        }
+        is_next
+    }
+
+    /// An error where the cursor is.
+    fn wrong(&self, problem: GlobProblem) -> GlobError {
+        GlobError {
+            at: self.at,
+            problem,
+        }
+    }
+
+    /// The next character, or the one behind a backslash when that is one of those that can be escaped.
+    fn character(&mut self, escapable: &str) -> char {
+        let mut chars = self.rest.chars();
+        let (first, second) = (chars.next().unwrap_or_default(), chars.next());
+        self.skip();
+        match second {
+            Some(escaped) if first == '\\' && escapable.contains(escaped) => {
+                self.skip();
+                escaped
+            }
+            _ => first,
+        }
+    }
+
+    /// How many bytes from a bracket on are text: `[]`, as in `?a[]=1`, and an IPv6 address, perhaps with a zone.
+    fn literal_len(&self) -> usize {
+        let Some(end) = self.rest.find(']') else {
+            return 0;
+        };
+        let inner = &self.rest[1..end];
+        let address = inner
+            .split_once('%')
+            .map_or(inner, |(address, _zone)| address);
+        if inner.is_empty() || address.parse::<Ipv6Addr>().is_ok() {
+            end + 1
+        } else {
+            0
+        }
+    }
+
+    /// `{one,two}`; here commas and backslashes can be escaped, too.
+    fn set(&mut self) -> Result<Piece, GlobError> {
+        let open = self.wrong(GlobProblem::OpenSet);
+        self.skip();
+        if self.peek() == Some('}') {
+            return Err(GlobError {
+                problem: GlobProblem::EmptySet,
+                ..open
+            });
+        }
+        let (mut members, mut member) = (Vec::new(), String::new());
+        loop {
+            match self.peek() {
+                None => return Err(open),
+                Some(c @ ('{' | '[')) => return Err(self.wrong(GlobProblem::Nested(c))),
+                Some(']') => return Err(self.wrong(GlobProblem::Close(']'))),
+                Some(c @ ('}' | ',')) => {
+                    self.skip();
+                    members.push(std::mem::take(&mut member));
+                    if c == '}' {
+                        return Ok(Piece::Set(members));
+                    }
+                }
+                Some(_) => member.push(self.character("[]{},\\")),
+            }
+        }
+    }
+
+    /// `[first-last]` or `[first-last:step]`.
+    fn range(&mut self) -> Result<Piece, GlobError> {
+        let open = self.wrong(GlobProblem::OpenRange);
+        self.skip();
+        if !self.rest.contains(']') {
+            return Err(open);
+        }
+        let begins = self.at;
+        let (first, form) = self.end_of_range()?;
+        if !self.take('-') {
+            return Err(self.wrong(GlobProblem::Range));
+        }
+        let (last, other) = self.end_of_range()?;
+        let goes_up = match (form, other) {
+            (Form::Letter, Form::Letter) => first <= last && (last < 97 || first >= 97),
+            (Form::Number(_), Form::Number(_)) => first <= last,
+            _ => false,
+        };
+        if !goes_up {
+            return Err(GlobError {
+                at: begins,
+                problem: GlobProblem::Backwards,
+            });
+        }
+        let step = self.step(last - first)?;
+        if !self.take(']') {
+            return Err(self.wrong(GlobProblem::Range));
+        }
+        // The whole of 64 bits is one more than can be counted.
+        let count = ((last - first) / step).checked_add(1);
+        Ok(Piece::Range(Range {
+            first,
+            step,
+            count: count.ok_or(GlobError {
+                problem: GlobProblem::TooMany,
+                ..open
+            })?,
+            form,
+        }))
+    }
+
+    /// A letter or a number. A zero in front of a number says that all are as long as this one.
+    fn end_of_range(&mut self) -> Result<(u64, Form), GlobError> {
+        if let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) {
+            self.skip();
+            return Ok((u64::from(u32::from(letter)), Form::Letter));
+        }
+        let padded = self.peek() == Some('0');
+        let (value, digits) = self.number()?;
+        Ok((value, Form::Number(if padded { digits } else { 0 })))
+    }
+
+    /// What follows a colon, or one.
+    fn step(&mut self, span: u64) -> Result<u64, GlobError> {
+        if !self.take(':') {
+            return Ok(1);
+        }
+        let wrong = self.wrong(GlobProblem::Step);
+        let (step, _) = self.number()?;
+        // curl lets a range of one member have a step of one.
+        if step == 0 || step > span.max(1) {
+            return Err(wrong);
+        }
+        Ok(step)
+    }
+
+    /// A decimal number and how many digits it was written with.
+    fn number(&mut self) -> Result<(u64, usize), GlobError> {
+        let begins = self.at;
+        let digits: String = self.rest.chars().take_while(char::is_ascii_digit).collect();
+        if digits.is_empty() {
+            return Err(self.wrong(GlobProblem::Range));
+        }
+        let value = digits.parse().ok().filter(|_| digits.len() <= MOST_DIGITS);
+        digits.chars().for_each(|_| self.skip());
+        let too_large = GlobError {
+            at: begins,
+            problem: GlobProblem::Number,
+        };
+        Ok((value.ok_or(too_large)?, digits.len()))
+    }
+}

@@ -1,0 +1,212 @@
+//! Globs as curl's manual and its users write them, and everything else.
+
+use super::*;
+use proptest::prelude::*;
+
+fn urls(text: &str) -> Vec<String> {
+    Glob::parse(text).unwrap().urls().collect()
+}
+
+fn error(text: &str) -> (usize, GlobProblem) {
+    let error = Glob::parse(text).unwrap_err();
+    (error.at, error.problem)
+}
+
+#[test]
+fn ranges_and_sets_as_curl_writes_them() {
+    assert_eq!(urls("a[8-11]b"), ["a8b", "a9b", "a10b", "a11b"]);
+    assert_eq!(urls("[08-11]"), ["08", "09", "10", "11"]);
+    assert_eq!(urls("[000-1]"), ["000", "001"]);
+    assert_eq!(urls("[0-2]"), ["0", "1", "2"]);
+    assert_eq!(urls("[1-100:33]"), ["1", "34", "67", "100"]);
+    assert_eq!(urls("[1-99:33]"), ["1", "34", "67"]);
+    assert_eq!(urls("[a-z:10]"), ["a", "k", "u"]);
+    assert_eq!(urls("[X-Z]"), ["X", "Y", "Z"]);
+    assert_eq!(urls("[5-5]"), ["5"]);
+    assert_eq!(urls("{one,two}"), ["one", "two"]);
+    assert_eq!(urls("x{,s}"), ["x", "xs"]);
+    assert_eq!(urls("x{s,}"), ["xs", "x"]);
+    assert_eq!(urls("{alone}"), ["alone"]);
+    assert_eq!(urls("{ä,ö}[1-2]"), ["ä1", "ä2", "ö1", "ö2"]);
+}
+
+#[test]
+fn the_last_varies_fastest() {
+    assert_eq!(
+        urls("{a,b}/[1-2].{x,y}"),
+        [
+            "a/1.x", "a/1.y", "a/2.x", "a/2.y", "b/1.x", "b/1.y", "b/2.x", "b/2.y"
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_glob_is_left_alone() {
+    for plain in [
+        "http://h.test/f.iso",
+        "http://[::1]/",
+        "http://[::1]:8080/x",
+        "http://[fe80::1%25eth0]/",
+        "http://[::ffff:1.2.3.4]/",
+        "http://h/?a[]=1&b[]=2",
+        "back\\slash",
+        "\\",
+        "",
+    ] {
+        let glob = Glob::parse(plain).unwrap();
+        assert!(glob.is_plain() && glob.len() == 1, "{plain}");
+        assert_eq!(glob.urls().collect::<Vec<_>>(), [plain]);
+    }
+    assert_eq!(urls("\\[1-2\\]\\{a\\}"), ["[1-2]{a}"]);
+    assert!(Glob::parse("\\[1-2\\]").unwrap().is_plain());
+    assert_eq!(urls("{a\\,b,\\},\\\\}"), ["a,b", "}", "\\"]);
+    assert!(!Glob::parse("{a}").unwrap().is_plain());
+    assert_eq!(
+        urls("http://[::1]/[1-2]"),
+        ["http://[::1]/1", "http://[::1]/2"]
+    );
+}
+
+#[test]
+fn errors_say_where() {
+    use GlobProblem as P;
+    for (text, at, problem) in [
+        ("ab{c,d", 3, P::OpenSet),
+        ("ä[1-2", 2, P::OpenRange),
+        ("ab}", 3, P::Close('}')),
+        ("ab]", 3, P::Close(']')),
+        ("{a]}", 3, P::Close(']')),
+        ("{a,{b}}", 4, P::Nested('{')),
+        ("{a,[1-2]}", 4, P::Nested('[')),
+        ("x{}", 2, P::EmptySet),
+        ("[x]", 3, P::Range),
+        ("[1]", 3, P::Range),
+        ("[1-]", 4, P::Range),
+        ("[-1]", 2, P::Range),
+        ("[1-2;3]", 5, P::Range),
+        ("[1-2:]", 6, P::Range),
+        ("[é-z]", 2, P::Range),
+        ("[9-1]", 2, P::Backwards),
+        ("[z-a]", 2, P::Backwards),
+        ("[A-z]", 2, P::Backwards),
+        ("[a-9]", 2, P::Backwards),
+        ("[1-9:0]", 6, P::Step),
+        ("[1-9:9]", 6, P::Step),
+        ("[1-1:2]", 6, P::Step),
+        ("[1-18446744073709551616]", 4, P::Number),
+        ("[000000000000000000001-2]", 2, P::Number),
+        ("[0-18446744073709551615]", 1, P::TooMany),
+        ("[1-5000000000][1-5000000000]", 1, P::TooMany),
+    ] {
+        assert_eq!(error(text), (at, problem), "{text}");
+    }
+    let text = Glob::parse("http://me:s3cret@h/[9-1]").unwrap_err();
+    assert_eq!(
+        text.to_string(),
+        "a range that does not go up, at character 21"
+    );
+}
+
+#[test]
+fn billions_cost_nothing_until_they_are_asked_for() {
+    let glob = Glob::parse("http://h/[0-99999]/[000000-999999].jpg").unwrap();
+    assert_eq!(glob.len(), 100_000_000_000);
+    let last = glob.item(glob.len() - 1).unwrap();
+    assert_eq!(last.url, "http://h/99999/999999.jpg");
+    assert_eq!(glob.item(glob.len()), None);
+    assert_eq!(glob.urls().nth(2).unwrap(), "http://h/0/000002.jpg");
+    let widest = Glob::parse("[1-18446744073709551615]").unwrap();
+    assert_eq!(widest.len(), u64::MAX);
+    assert_eq!(
+        widest.item(u64::MAX - 1).unwrap().url,
+        "18446744073709551615"
+    );
+}
+
+#[test]
+fn names_are_filled_with_what_varied() {
+    let glob = Glob::parse("http://{one,two}.test/[1-3].jpg").unwrap();
+    let item = glob.item(4).unwrap();
+    assert_eq!(
+        (item.url.as_str(), &item.captures[..]),
+        (
+            "http://two.test/2.jpg",
+            &["two".to_owned(), "2".to_owned()][..]
+        )
+    );
+    for (name, filled) in [
+        ("#1_#2.jpg", "two_2.jpg"),
+        ("plain", "plain"),
+        ("#2#2", "22"),
+        ("#3-#0-#-##1", "#3-#0-#-#two"),
+        ("ä#1", "ätwo"),
+        ("#99999999999999999999999", "#99999999999999999999999"),
+        ("#", "#"),
+    ] {
+        assert_eq!(item.fill(name), filled, "{name}");
+    }
+}
+
+/// A part of a glob: how it is written, and what it stands for.
+fn part() -> impl Strategy<Value = (String, Vec<String>)> {
+    prop_oneof![
+        "[a-z/.]{1,5}".prop_map(|text| (text.clone(), vec![text])),
+        prop::collection::vec("[a-z]{0,3}", 2..4)
+            .prop_map(|members| (format!("{{{}}}", members.join(",")), members)),
+        (0_u64..50, 0_u64..9, 1_usize..5).prop_map(|(first, more, width)| {
+            let last = first + more;
+            let range = if width == 1 {
+                format!("[{first}-{last}]")
+            } else {
+                format!("[0{first:0width$}-{last}]")
+            };
+            let digits = if width == 1 {
+                0
+            } else {
+                format!("0{first:0width$}").len()
+            };
+            (
+                range,
+                (first..=last).map(|n| format!("{n:0digits$}")).collect(),
+            )
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_glob_is_the_product_of_its_parts(parts in prop::collection::vec(part(), 1..5)) {
+        // One part of a first digit 0 without padding is written `0`, which is padding to one digit: the same.
+        let text: String = parts.iter().map(|(text, _)| text.as_str()).collect();
+        let mut expected = vec![String::new()];
+        for (_, members) in &parts {
+            expected = expected
+                .iter()
+                .flat_map(|front| members.iter().map(move |member| format!("{front}{member}")))
+                .collect();
+        }
+        let glob = Glob::parse(&text).unwrap();
+        prop_assert_eq!(glob.len(), expected.len() as u64);
+        prop_assert_eq!(glob.urls().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn no_text_makes_it_panic_and_positions_are_within(text in "[\\[\\]{}a-c0-9,:%\\\\é-]{0,24}") {
+        match Glob::parse(&text) {
+            Ok(glob) => {
+                prop_assert!(glob.len() >= 1);
+                let _ = glob.item(glob.len() - 1).unwrap().fill("#1#2");
+            }
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at)),
+        }
+    }
+
+    #[test]
+    fn escaped_text_stands_for_itself(text in "[\\[\\]{}a-z0-9,:-]{0,24}") {
+        let escaped: String = text
+            .chars()
+            .flat_map(|c| "[]{}".contains(c).then_some('\\').into_iter().chain([c]))
+            .collect();
+        prop_assert_eq!(urls(&escaped), [text]);
+    }
+}

@@ -1,0 +1,50 @@
+//! Digests that names and comparisons are made of. None is a secret's: of a URL, the login is left out.
+
+use sha2::{Digest, Sha256};
+use url::{Position, Url};
+
+/// A SHA-256.
+pub(super) type Sum = [u8; 32];
+
+/// Of a URL as a server sees it: without login and fragment.
+pub(super) fn of_url(url: &Url) -> Sum {
+    let mut hasher = Sha256::new();
+    hasher.update(&url[..Position::BeforeUsername]);
+    hasher.update(&url[Position::BeforeHost..Position::AfterQuery]);
+    hasher.finalize().into()
+}
+
+/// Of a text. Texts of different kinds (a first byte each) never have the same.
+pub(super) fn of_text(kind: u8, text: &str) -> Sum {
+    let mut hasher = Sha256::new();
+    hasher.update([kind]);
+    hasher.update(text);
+    hasher.finalize().into()
+}
+
+/// In hexadecimal.
+pub(super) fn hex(sum: &Sum) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    sum.iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_urls_digest_is_that_of_what_is_asked_for() {
+        let of = |text: &str| hex(&of_url(&Url::parse(text).unwrap()));
+        // printf 'http://h.test:81/f?x=1' | sha256sum
+        let plain = of("http://h.test:81/f?x=1");
+        assert_eq!(plain, hex(&Sha256::digest("http://h.test:81/f?x=1").into()));
+        assert_eq!(plain, of("http://me:s3cret@H.test:81/f?x=1#part"));
+        assert_eq!(plain, of("http://me@h.test:81/f?x=1"));
+        assert_ne!(plain, of("http://h.test:81/f?x=2"));
+        assert_ne!(plain, of("https://h.test:81/f?x=1"));
+        assert_eq!(of("http://h.test"), of("http://h.test:80/"));
+    }
+}

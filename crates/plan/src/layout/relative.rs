@@ -1,0 +1,123 @@
+//! Paths that a list names for its files: taken as they are written, or refused.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::filename::is_companion;
+
+/// The longest component that file systems take, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// The longest path that Linux takes is 4096 bytes; the directory in front needs some of them.
+const LONGEST: usize = 3072;
+
+/// Why a path is not one for a batch's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    /// Nothing, or nothing but dots and separators.
+    #[error("the path is empty")]
+    Empty,
+    /// Not under the directory.
+    #[error("the path is absolute")]
+    Absolute,
+    /// It has `..`.
+    #[error("the path has a component '..'")]
+    Parent,
+    /// It has a NUL, which no file system takes.
+    #[error("the path has a NUL character")]
+    Nul,
+    /// It ends in a separator.
+    #[error("the path names a directory")]
+    Directory,
+    /// A component ends as the temporary files of downloads do.
+    #[error("the path has a name that is kept for temporary files")]
+    Companion,
+    /// A component, or all of it, is longer than file systems take.
+    #[error("the path is longer than file systems take")]
+    Long,
+}
+
+/// Reads a path of a list. Components `.` are left out.
+///
+/// # Errors
+/// The path leads out of the directory, or cannot be a file's.
+pub fn relative_path(text: &str) -> Result<PathBuf, PathProblem> {
+    if text.contains('\0') {
+        return Err(PathProblem::Nul);
+    }
+    if text.len() > LONGEST {
+        return Err(PathProblem::Long);
+    }
+    let mut path = PathBuf::new();
+    for component in Path::new(text).components() {
+        match component {
+            Component::Prefix(_) | Component::RootDir => return Err(PathProblem::Absolute),
+            Component::ParentDir => return Err(PathProblem::Parent),
+            Component::CurDir => {}
+            Component::Normal(name) if name.len() > LONGEST_NAME => return Err(PathProblem::Long),
+            Component::Normal(name) if is_companion(&name.to_string_lossy()) => {
+                return Err(PathProblem::Companion);
+            }
+            Component::Normal(name) => path.push(name),
+        }
+    }
+    if path.as_os_str().is_empty() {
+        return Err(PathProblem::Empty);
+    }
+    // `a/.` is a directory as much as `a/` is.
+    if text.ends_with(std::path::is_separator) || text.ends_with("/.") {
+        return Err(PathProblem::Directory);
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn c2_paths_of_lists() {
+        for (text, path) in [
+            ("a", "a"),
+            ("a/b c/d.jpg", "a/b c/d.jpg"),
+            ("./a//b/./c", "a/b/c"),
+            (".hidden/-x", ".hidden/-x"),
+            ("a..b/...", "a..b/..."),
+        ] {
+            assert_eq!(relative_path(text), Ok(path.into()), "{text}");
+        }
+        let long = "n".repeat(256);
+        let longer = "n/".repeat(1600) + "x";
+        for (text, problem) in [
+            ("", PathProblem::Empty),
+            (".", PathProblem::Empty),
+            ("./", PathProblem::Empty),
+            ("/", PathProblem::Absolute),
+            ("/etc/passwd", PathProblem::Absolute),
+            ("..", PathProblem::Parent),
+            ("a/../../b", PathProblem::Parent),
+            ("a/..", PathProblem::Parent),
+            ("a\0b", PathProblem::Nul),
+            ("a/", PathProblem::Directory),
+            ("a/.", PathProblem::Directory),
+            ("f.haul-part", PathProblem::Companion),
+            ("f.HAUL-journal", PathProblem::Companion),
+            ("d.haul-part/f", PathProblem::Companion),
+            (&long, PathProblem::Long),
+            (&longer, PathProblem::Long),
+        ] {
+            assert_eq!(relative_path(text), Err(problem), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn c2_no_path_leads_out(text in "[ab./\\\\\u{0}:-]{0,12}") {
+            if let Ok(path) = relative_path(&text) {
+                prop_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
+                prop_assert!(path.file_name().is_some());
+                prop_assert_eq!(relative_path(path.to_str().unwrap()), Ok(path));
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Which paths of a batch are taken, and by which URL: two URLs that want one path get two, the same ones on every run.
+//!
+//! A million paths must not be a million strings, so a path is remembered by 56 bits of its digest and its URL by 48. That two
+//! of a million paths share their 56 bits happens once in a hundred thousand batches. It then costs a suffix that nobody needed,
+//! or a path of the list's own is called a conflict: never one file in the place of another. Only if the URLs' bits are the
+//! same as well would a file be left out as a duplicate.
+//!
+//! Paths made of URLs are compared as a file system does that folds case, so that `A.jpg` and `a.jpg` are two files on every
+//! one. Paths that a list names are compared as they are: they may differ by case for a reason, and where the disk folds it, the
+//! disk says so. Directories are remembered like files, so that none takes the path of the other. Different ways to compose a
+//! letter (`é` as one or two characters) are different letters here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use super::digest::{self, Sum};
+use crate::filename;
+
+/// What a path is remembered by.
+type Key = [u8; 7];
+
+/// What a URL is remembered by.
+type Holder = [u8; 6];
+
+/// Stands in a holder's place where a path is that of a directory.
+const DIRECTORY: Holder = [0; 6];
+
+/// How much of a digest a suffix shows, at first. In a million URLs of one name a hundred need the second.
+const TAGS: [usize; 4] = [8, 16, 32, 64];
+
+/// The paths given out so far.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Who holds which path; a path that was named is under another key than one that was made.
+    held: BTreeMap<Key, Holder>,
+    /// The last directory that was looked at, and by which rule. Neighbours in a list often share it.
+    last: Option<(PathBuf, Rule)>,
+    /// Whether any path was named: while none was, only those that were made need to be looked for.
+    any_named: bool,
+}
+
+/// How a path is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// Made of a URL: by its letters, whatever their case.
+    Made,
+    /// Named by the list: as it is.
+    Named,
+}
+
+/// What came of asking for a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placed {
+    /// This path, which nobody else has.
+    Free(PathBuf),
+    /// The same URL wanted the same path before.
+    Duplicate,
+    /// The path is the list's own word, and another URL has it, or it would need a directory where a file is (or the reverse).
+    Conflict,
+}
+
+impl Taken {
+    /// Nothing taken.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives a path out. An `explicit` one is taken as it is or not at all; for another that is taken, a part of the URL's
+    /// digest goes before its ending: `photo.1f3a9c2b.jpg`. URLs that differ in login or fragment alone are the same.
+    pub fn place(&mut self, wanted: PathBuf, url: &Url, explicit: bool) -> Placed {
+        let sum = digest::of_url(url);
+        let mut holder: Holder = first(&sum);
+        if holder == DIRECTORY {
+            holder = [1; 6];
+        }
+        if explicit {
+            self.any_named = true;
+            self.place_named(wanted, holder)
+        } else {
+            self.place_made(&wanted, holder, &sum)
+        }
+    }
+
+    fn place_named(&mut self, wanted: PathBuf, holder: Holder) -> Placed {
+        let key = key(&wanted, Rule::Named);
+        match self.holder(key, &wanted, Rule::Named) {
+            Some(other) if other == holder => return Placed::Duplicate,
+            Some(_) => return Placed::Conflict,
+            None => {}
+        }
+        let above = above(&wanted);
+        if !self.is_last(above, Rule::Named) {
+            let mut directories: Vec<&Path> = above.ancestors().collect();
+            // From the top down, so that what is remembered on the way to a conflict are directories that others need.
+            directories.reverse();
+            if !directories
+                .iter()
+                .all(|path| self.hold_directory(path, Rule::Named))
+            {
+                return Placed::Conflict;
+            }
+            self.last = Some((above.to_owned(), Rule::Named));
+        }
+        self.held.insert(key, holder);
+        Placed::Free(wanted)
+    }
+
+    fn place_made(&mut self, wanted: &Path, holder: Holder, sum: &Sum) -> Placed {
+        let directory = self.directory(above(wanted));
+        let name = wanted.file_name().unwrap_or_default().to_string_lossy();
+        let tags = std::iter::once(0).chain(TAGS);
+        for path in tags.map(|length| directory.join(tagged(&name, sum, length))) {
+            let key = key(&path, Rule::Made);
+            match self.holder(key, &path, Rule::Made) {
+                None => {
+                    self.held.insert(key, holder);
+                    return Placed::Free(path);
+                }
+                Some(other) if other == holder => return Placed::Duplicate,
+                Some(_) => {}
+            }
+        }
+        // Somebody named a path that ends in this URL's whole digest.
+        Placed::Conflict
+    }
+
+    /// A directory as it can be had: where a component of it is a file already, that component gets a suffix, too. It is made
+    /// of the directory's own path, so that all its files stay together.
+    fn directory(&mut self, wanted: &Path) -> PathBuf {
+        if self.is_last(wanted, Rule::Made) {
+            return wanted.to_owned();
+        }
+        let mut path = PathBuf::new();
+        for component in wanted.components() {
+            path.push(component);
+            if self.hold_directory(&path, Rule::Made) {
+                continue;
+            }
+            let sum = digest::of_text(b'd', &path.to_string_lossy());
+            let name = component.as_os_str().to_string_lossy();
+            let tagged = TAGS.map(|length| path.with_file_name(tagged(&name, &sum, length)));
+            let mut free = tagged
+                .into_iter()
+                .filter(|path| self.hold_directory(path, Rule::Made));
+            // That none is free takes somebody who names such paths on purpose: then creating the directory fails.
+            if let Some(tagged) = free.next() {
+                path = tagged;
+            }
+        }
+        self.last = Some((path.clone(), Rule::Made));
+        path
+    }
+
+    /// Remembers a directory, unless it is a file.
+    fn hold_directory(&mut self, path: &Path, rule: Rule) -> bool {
+        if path.file_name().is_none() {
+            return true;
+        }
+        let key = key(path, rule);
+        let holder = self.holder(key, path, rule);
+        if holder.is_none_or(|holder| holder == DIRECTORY) {
+            self.held.entry(key).or_insert(DIRECTORY);
+            return true;
+        }
+        false
+    }
+
+    /// Whether this directory was looked at just now: once it is one, it stays one.
+    fn is_last(&self, path: &Path, rule: Rule) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|(last, by)| *by == rule && last == path)
+    }
+
+    /// Who holds a path, by whichever rule it came. The path's own rule, by which it has this key, is asked first.
+    fn holder(&self, own: Key, path: &Path, rule: Rule) -> Option<Holder> {
+        let other = || match rule {
+            Rule::Made if !self.any_named => None,
+            Rule::Made => self.held.get(&key(path, Rule::Named)),
+            Rule::Named => self.held.get(&key(path, Rule::Made)),
+        };
+        self.held.get(&own).or_else(other).copied()
+    }
+}
+
+/// The directory that a path is in; the batch's own is empty.
+fn above(path: &Path) -> &Path {
+    path.parent().unwrap_or_else(|| Path::new(""))
+}
+
+/// A name with so many digits of a digest before its ending; with none, as it is.
+fn tagged(name: &str, sum: &Sum, length: usize) -> String {
+    if length == 0 {
+        return name.to_owned();
+    }
+    filename::tagged(name, &format!(".{}", &digest::hex(sum)[..length]))
+}
+
+fn key(path: &Path, rule: Rule) -> Key {
+    let text = path.to_string_lossy();
+    first(&match rule {
+        Rule::Made => digest::of_text(b'm', &filename::folded(&text)),
+        Rule::Named => digest::of_text(b'n', &text),
+    })
+}
+
+/// The first bytes of a digest.
+fn first<const N: usize>(sum: &Sum) -> [u8; N] {
+    std::array::from_fn(|at| sum[at])
+}
+
+#[cfg(test)]
+#[path = "taken_tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! Paths as a user describes them: `{host}/{index:06}.{ext}`.
+//!
+//! Slashes that the user wrote and those of `{dir}` part directories; nothing else of a URL does. Then each component is made
+//! safe as names from a URL are, the user's own text with it: a dot in front becomes an underscore.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{Subject, digest, mirror};
+use crate::filename;
+
+/// Wider numbers are a mistake.
+const WIDEST: usize = 20;
+
+/// The longest template, in bytes.
+const LONGEST: usize = 1024;
+
+/// A path with places for what differs between URLs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    /// As it is, escapes undone.
+    Text(String),
+    /// What differs, and for numbers how many digits at least.
+    Field(Field, usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Index,
+    Line,
+    Host,
+    Dir,
+    Name,
+    Stem,
+    Ext,
+    Hash,
+}
+
+/// The fields by their names.
+const FIELDS: [(&str, Field); 8] = [
+    ("index", Field::Index),
+    ("line", Field::Line),
+    ("host", Field::Host),
+    ("dir", Field::Dir),
+    ("name", Field::Name),
+    ("stem", Field::Stem),
+    ("ext", Field::Ext),
+    ("hash", Field::Hash),
+];
+
+/// A text that is no template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}, at character {at}")]
+pub struct TemplateError {
+    /// Which character, counted from one: where what is wrong begins.
+    pub at: usize,
+    /// What is wrong.
+    pub problem: TemplateProblem,
+}
+
+/// What is wrong with a template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateProblem {
+    /// A brace that does not end.
+    #[error("'{{' without '}}' (a brace itself is written '{{{{')")]
+    Open,
+    /// An end where nothing began.
+    #[error("'}}' ends nothing (a brace itself is written '}}}}')")]
+    Close,
+    /// A field that nobody knows.
+    #[error(
+        "{{{0}}} is none of {{index}}, {{line}}, {{host}}, {{dir}}, {{name}}, {{stem}}, {{ext}}, {{hash}}"
+    )]
+    Field(String),
+    /// A width that is no number, too large, or not for a number.
+    #[error("a width is for {{index}} and {{line}}, as {{index:06}}, and at most {WIDEST}")]
+    Width,
+    /// It begins with a slash, has `..` or a NUL.
+    #[error("the path would lead out of the directory")]
+    Outside,
+    /// It ends in a slash.
+    #[error("the path would name a directory")]
+    Directory,
+    /// Nothing at all.
+    #[error("the path would be empty")]
+    Empty,
+    /// Too much.
+    #[error("a template has at most {LONGEST} bytes")]
+    Long,
+}
+
+impl FromStr for Template {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        let fail = |offset: usize, problem| TemplateError {
+            at: text[..offset].chars().count() + 1,
+            problem,
+        };
+        check_path(text).map_err(|(offset, problem)| fail(offset, problem))?;
+        let (mut pieces, mut fixed, mut offset) = (Vec::new(), String::new(), 0);
+        while let Some(c) = text[offset..].chars().next() {
+            let rest = &text[offset..];
+            if rest.starts_with("{{") || rest.starts_with("}}") {
+                fixed.push(c);
+                offset += 2;
+            } else if c == '{' {
+                let end = rest
+                    .find('}')
+                    .ok_or_else(|| fail(offset, TemplateProblem::Open))?;
+                let field = field(&rest[1..end]).map_err(|problem| fail(offset, problem))?;
+                if !fixed.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut fixed)));
+                }
+                pieces.push(field);
+                offset += end + 1;
+            } else if c == '}' {
+                return Err(fail(offset, TemplateProblem::Close));
+            } else {
+                fixed.push(c);
+                offset += c.len_utf8();
+            }
+        }
+        if !fixed.is_empty() {
+            pieces.push(Piece::Text(fixed));
+        }
+        Ok(Self(pieces))
+    }
+}
+
+/// Whether what the user wrote can be a path at all; else where not, in bytes. A component that holds a field is made safe later.
+fn check_path(text: &str) -> Result<(), (usize, TemplateProblem)> {
+    if text.is_empty() {
+        return Err((0, TemplateProblem::Empty));
+    }
+    if text.len() > LONGEST {
+        return Err((0, TemplateProblem::Long));
+    }
+    if text.starts_with('/') {
+        return Err((0, TemplateProblem::Outside));
+    }
+    if let Some(offset) = text.find('\0') {
+        return Err((offset, TemplateProblem::Outside));
+    }
+    let mut offset = 0;
+    for part in text.split('/') {
+        if part == ".." {
+            return Err((offset, TemplateProblem::Outside));
+        }
+        offset += part.len() + 1;
+    }
+    if text.ends_with('/') {
+        return Err((text.len() - 1, TemplateProblem::Directory));
+    }
+    Ok(())
+}
+
+/// What stands between braces.
+fn field(text: &str) -> Result<Piece, TemplateProblem> {
+    let (name, width) = text
+        .split_once(':')
+        .map_or((text, None), |(name, width)| (name, Some(width)));
+    let known = FIELDS.iter().find(|(known, _)| *known == name);
+    let Some((_, field)) = known else {
+        return Err(TemplateProblem::Field(name.chars().take(40).collect()));
+    };
+    let Some(width) = width else {
+        return Ok(Piece::Field(*field, 0));
+    };
+    let is_number = matches!(field, Field::Index | Field::Line);
+    let digits = width.bytes().all(|byte| byte.is_ascii_digit());
+    let width = width
+        .parse()
+        .ok()
+        .filter(|width| is_number && digits && *width <= WIDEST);
+    Ok(Piece::Field(*field, width.ok_or(TemplateProblem::Width)?))
+}
+
+impl Template {
+    /// The path for a URL.
+    pub(super) fn path(&self, subject: Subject<'_>) -> PathBuf {
+        let mut text = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(fixed) => text.push_str(fixed),
+                Piece::Field(field, width) => field.write(*width, subject, &mut text),
+            }
+        }
+        let (directories, name) = text.rsplit_once('/').unwrap_or(("", &text));
+        let mut path: PathBuf = directories.split('/').filter_map(filename::safe).collect();
+        path.push(filename::safe(name).unwrap_or_else(|| filename::FALLBACK.to_owned()));
+        path
+    }
+}
+
+impl Field {
+    /// Appends what it stands for. Only a directory brings slashes along.
+    fn write(self, width: usize, subject: Subject<'_>, text: &mut String) {
+        let url = subject.url;
+        let name = || filename::from_url(url);
+        match self {
+            Self::Index => number(subject.index, width, text),
+            Self::Line => number(subject.line, width, text),
+            Self::Host => text.push_str(&mirror::host(url)),
+            Self::Dir => text.push_str(&mirror::directories(url).join("/")),
+            Self::Name => text.push_str(&name()),
+            Self::Stem => text.push_str(filename::split(&name()).0),
+            Self::Ext => text.push_str(filename::split(&name()).1.trim_start_matches('.')),
+            Self::Hash => text.push_str(&digest::hex(&digest::of_url(url))),
+        }
+    }
+}
+
+/// A number with zeros in front.
+fn number(value: u64, width: usize, text: &mut String) {
+    // Writing to a string does not fail.
+    let _ = write!(text, "{value:0width$}");
+}

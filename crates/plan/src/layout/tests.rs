@@ -1,0 +1,246 @@
+//! Layouts: what URLs of all kinds come to, and that none of them leads anywhere else.
+
+use std::path::{Component, Path};
+
+use super::*;
+use crate::filename::is_companion;
+use proptest::prelude::*;
+
+const INDEX: u64 = 7;
+const LINE: u64 = 12;
+
+fn of(layout: &Layout, url: &str) -> String {
+    let url = Url::parse(url).unwrap();
+    let subject = Subject {
+        url: &url,
+        index: INDEX,
+        line: LINE,
+    };
+    layout.path(subject).to_str().unwrap().replace('\\', "/")
+}
+
+fn template(text: &str) -> Layout {
+    Layout::Template(text.parse().unwrap())
+}
+
+#[test]
+fn names_are_those_of_single_downloads() {
+    assert_eq!(of(&Layout::Name, "http://h.test/a/b.jpg?x#y"), "b.jpg");
+    assert_eq!(of(&Layout::Name, "http://h.test/"), "index.html");
+    assert_eq!(Layout::default(), Layout::Name);
+}
+
+#[test]
+fn paths_mirror_host_and_path() {
+    for (url, path) in [
+        ("http://h.test/a/b.jpg", "h.test/a/b.jpg"),
+        ("http://H.test:80/a%20b/c.jpg#x", "h.test/a b/c.jpg"),
+        ("http://me:s3cret@h.test:8080/f", "h.test+8080/f"),
+        ("https://h.test:443/f", "h.test/f"),
+        ("http://h.test/", "h.test/index.html"),
+        ("http://h.test/a/", "h.test/a/index.html"),
+        ("http://h.test//a///b", "h.test/a/b"),
+        ("http://[::1]:81/f", "[__1]+81/f"),
+        ("http://h.test/a%2f..%2fb/%2e%2e%2ff", "h.test/a_.._b/_._f"),
+        ("http://h.test/..%2f/%5c/x", "h.test/_/_/x"),
+        ("http://h.test/con/.git/-rf", "h.test/_con/_git/_-rf"),
+        (
+            "http://h.test/a.haul-part/f.haul-part",
+            "h.test/a_haul-part/f_haul-part",
+        ),
+    ] {
+        assert_eq!(of(&Layout::Path, url), path, "{url}");
+    }
+}
+
+#[test]
+fn queries_are_part_of_a_mirrored_name_and_show_no_secret() {
+    let of = |url: &str| of(&Layout::Path, url);
+    assert_eq!(of("http://h.test/f.php?id=1"), "h.test/f.php_id=1");
+    assert_eq!(
+        of("http://h.test/f.php?id=2&x=%2f.."),
+        "h.test/f.php_id=2&x=_"
+    );
+    assert_eq!(of("http://h.test/?id=1"), "h.test/index.html_id=1");
+    assert_eq!(of("http://h.test/f?"), "h.test/f");
+    for secret in ["token", "X-Amz-Signature", "%6bey", "API_Key", "pwd", "sid"] {
+        let path = of(&format!("http://h.test/f?{secret}=s3cret"));
+        assert!(path.starts_with("h.test/f_") && path.len() == 25, "{path}");
+        assert!(!path.contains("s3cret"), "{path}");
+    }
+    let long = |end: &str| {
+        of(&format!(
+            "http://h.test/{}?q={}{end}",
+            "n".repeat(300),
+            "x".repeat(300)
+        ))
+    };
+    assert_ne!(long("1"), long("2"));
+    assert_ne!(of("http://h.test/f?token=1"), of("http://h.test/f?token=2"));
+    let cut = |end: &str| of(&format!("http://h.test/{}?id={end}", "n".repeat(300)));
+    assert_ne!(cut("1"), cut("2"));
+}
+
+#[test]
+fn deep_and_long_paths_get_a_digest_for_a_directory() {
+    let url =
+        |parts: usize, part: &str| format!("http://h.test/{}f", format!("{part}/").repeat(parts));
+    assert_eq!(of(&Layout::Path, &url(48, "d")).split('/').count(), 50);
+    for long in [url(49, "d"), url(2000, "d"), url(10, &"d".repeat(199))] {
+        let path = of(&Layout::Path, &long);
+        let parts: Vec<&str> = path.split('/').collect();
+        assert!(
+            matches!(parts[..], ["h.test", hash, "f"] if hash.len() == 64),
+            "{path}"
+        );
+    }
+    assert_ne!(
+        of(&Layout::Path, &url(49, "d")),
+        of(&Layout::Path, &url(50, "d"))
+    );
+}
+
+#[test]
+fn hashes_are_of_the_url_without_login_and_fragment() {
+    // printf 'http://h.test/f' | sha256sum
+    let path = of(&Layout::Hash, "http://me:s3cret@h.test/f#x");
+    let hash = "361e9b55671c39b66eb362c621828ba834dad335826676c8a702f5e139b894da";
+    assert_eq!(path, format!("{}/{}/{hash}", &hash[..2], &hash[2..4]));
+}
+
+#[test]
+fn templates_put_together_what_they_say() {
+    let url = "http://me:pw@h.test:81/a/b%20c/d.tar.gz?x=1";
+    let hash = of(&Layout::Hash, url)[6..].to_owned();
+    for (text, path) in [
+        ("{index}", "7"),
+        ("{index:06}.{ext}", "000007.gz"),
+        ("{index:6}-{line:3}", "000007-012"),
+        ("{host}/{dir}/{name}", "h.test+81/a/b c/d.tar.gz"),
+        ("{stem}_{line}.{ext}", "d.tar_12.gz"),
+        ("x{{{line}}}", "x{12}"),
+        ("{hash}", hash.as_str()),
+        ("./a//{name}", "a/d.tar.gz"),
+        ("same", "same"),
+        (".a/-b", "_a/_-b"),
+    ] {
+        assert_eq!(of(&template(text), url), path, "{text}");
+    }
+    let bare = "http://h.test/";
+    assert_eq!(
+        of(&template("{host}/{dir}/{stem}.{ext}"), bare),
+        "h.test/index.html"
+    );
+    assert_eq!(
+        of(&template("{dir}/{ext}"), "http://h.test/f"),
+        "index.html"
+    );
+    assert_eq!(
+        of(&template("{name}.haul-part"), bare),
+        "index.html_haul-part"
+    );
+}
+
+#[test]
+fn errors_in_templates_say_where() {
+    use TemplateProblem as P;
+    for (text, at, problem) in [
+        ("", 1, P::Empty),
+        ("ä{index", 2, P::Open),
+        ("a}b", 2, P::Close),
+        ("a{}", 2, P::Field(String::new())),
+        ("é/{nam}", 3, P::Field("nam".into())),
+        ("{index:}", 1, P::Width),
+        ("{index:+3}", 1, P::Width),
+        ("{index:21}", 1, P::Width),
+        ("{line:x}", 1, P::Width),
+        ("{name:3}", 1, P::Width),
+        ("/a/{name}", 1, P::Outside),
+        ("é/../{name}", 3, P::Outside),
+        ("é\0", 2, P::Outside),
+        ("{name}/", 7, P::Directory),
+    ] {
+        let error = text.parse::<Template>().unwrap_err();
+        assert_eq!((error.at, error.problem), (at, problem), "{text}");
+    }
+    assert!("x".repeat(1025).parse::<Template>().is_err());
+    let error = "{nam}".parse::<Template>().unwrap_err().to_string();
+    assert!(
+        error.starts_with("{nam} is none of {index}, {line}") && error.ends_with("at character 1")
+    );
+    assert!(
+        "{".parse::<Template>()
+            .unwrap_err()
+            .to_string()
+            .contains("written '{{'")
+    );
+}
+
+/// That a path stays in its directory and that each component is one that every system takes.
+pub(super) fn assert_safe(path: &Path) -> Result<(), TestCaseError> {
+    for component in path.components() {
+        let Component::Normal(name) = component else {
+            return Err(TestCaseError::fail(format!("{path:?}")));
+        };
+        let name = name.to_str().unwrap();
+        prop_assert!(!name.is_empty() && name.len() <= 255, "{}", name.len());
+        prop_assert!(
+            !name.contains(|c: char| c.is_control() || "/\\:*?\"<>|".contains(c)),
+            "{name:?}"
+        );
+        prop_assert!(
+            !name.starts_with(['.', '-', ' ']) && !name.ends_with(['.', ' ']),
+            "{name:?}"
+        );
+        prop_assert!(!is_companion(name), "{name:?}");
+    }
+    prop_assert!(path.components().count() >= 1);
+    Ok(())
+}
+
+/// URLs that try to get out.
+pub(super) fn hostile_url() -> impl Strategy<Value = Url> {
+    let piece = prop_oneof![
+        Just("/".to_owned()),
+        Just("%2f".to_owned()),
+        Just("..".to_owned()),
+        Just("%2e%2e".to_owned()),
+        Just("%00".to_owned()),
+        Just("%5c".to_owned()),
+        Just("?".to_owned()),
+        Just("&key=1".to_owned()),
+        Just(".haul-part".to_owned()),
+        Just("n".repeat(210)),
+        Just("con".to_owned()),
+        "[a-cA-C.%é -]{1,3}",
+    ];
+    prop::collection::vec(piece, 0..12).prop_filter_map("no URL", |pieces| {
+        Url::parse(&format!("http://h.test/{}", pieces.concat())).ok()
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_url_paths_stay_inside(url in hostile_url(), which in 0_usize..6) {
+        let layouts = [
+            Layout::Name,
+            Layout::Path,
+            Layout::Hash,
+            template("{host}/{dir}/{name}"),
+            template("{dir}{stem}/..{ext}/{ext}{name}{name}"),
+            template("a/{ext}"),
+        ];
+        let subject = Subject { url: &url, index: 1, line: 1 };
+        let path = layouts[which].path(subject);
+        assert_safe(&path)?;
+        prop_assert_eq!(&path, &layouts[which].path(subject));
+    }
+
+    #[test]
+    fn no_template_makes_it_panic_or_leads_out(text in "[{}a-z./\\\\:0é ]{0,16}|(\\{(index|dir|ext|name)(:[0-9]{0,3})?\\}|[./]){0,5}", url in hostile_url()) {
+        match text.parse::<Template>() {
+            Ok(template) => assert_safe(&Layout::Template(template).path(Subject { url: &url, index: 1, line: 2 }))?,
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.at)),
+        }
+    }
+}

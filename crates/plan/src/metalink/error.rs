@@ -1,0 +1,70 @@
+//! What can be wrong with a Metalink file.
+
+use crate::checksum::Algorithm;
+use crate::pieces::PiecesError;
+
+/// A Metalink file cannot be used. Nothing of it should be then: what follows the place may be missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct MetalinkError {
+    /// Where: the line that was reached, from 1 on.
+    pub line: u64,
+    /// What.
+    pub what: Wrong,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// More than anybody takes.
+    #[error("the document is larger than {} MiB", super::LARGEST >> 20)]
+    Large,
+    /// Bytes that are no text.
+    #[error("the document is not UTF-8")]
+    Encoding,
+    /// No XML.
+    #[error("{0}")]
+    Xml(String),
+    /// A DTD, which Metalink has no use for and attackers have.
+    #[error("the document has a document type, which is not accepted")]
+    DocumentType,
+    /// An entity that XML does not know by itself.
+    #[error("an entity that XML does not have")]
+    Entity,
+    /// The document ends within an element.
+    #[error("the document ends too early")]
+    Unfinished,
+    /// Elements in elements in elements.
+    #[error("elements are nested too deeply")]
+    Deep,
+    /// A text without end.
+    #[error("a text is too long")]
+    LongText,
+    /// Another kind of document.
+    #[error("this is no Metalink document")]
+    Root,
+    /// More than anybody lists.
+    #[error("more than {} files", super::FILES)]
+    Files,
+    /// More than anybody lists.
+    #[error("more than {} URLs for one file", super::URLS)]
+    Urls,
+    /// A file without a name that can be used.
+    #[error("a file without a usable name")]
+    Name,
+    /// A size that is no number.
+    #[error("a size that is no number of bytes")]
+    Size,
+    /// A digest that is none.
+    #[error("a {0} digest is {len} hexadecimal digits", len = .0.digest_len() * 2)]
+    Digest(Algorithm),
+    /// A piece's number does not follow the one before.
+    #[error("digests of pieces are not in order")]
+    Order,
+    /// Pieces that cannot be those of anything.
+    #[error(transparent)]
+    Pieces(#[from] PiecesError),
+    /// Pieces of a file of another size.
+    #[error("the digests of pieces are not those of a file of the size given")]
+    Fit,
+}

@@ -1,0 +1,107 @@
+//! Metalink documents: files, where each can be had, and what its bytes must be.
+//!
+//! Both versions that are about: 4 (RFC 5854, `.meta4`) and 3 (`.metalink`), told apart by their namespace. What is not
+//! needed for fetching (publishers, descriptions, signatures, torrents) is passed over, as both say that what is not known is to
+//! be. The document comes from anybody: all of it is bounded, and names are made safe as those of any peer are.
+
+mod error;
+mod read;
+mod xml;
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::checksum::Checksum;
+use crate::pieces::Pieces;
+pub use error::{MetalinkError, Wrong};
+
+/// The largest document, in bytes: 100,000 files with a few mirrors each.
+pub const LARGEST: usize = 16 << 20;
+
+/// The most files in a document.
+pub const FILES: usize = 100_000;
+
+/// The most URLs of one file: the largest mirror networks have some hundreds.
+pub const URLS: usize = 1000;
+
+/// The media type of documents of version 4.
+pub const MEDIA_TYPE: &str = "application/metalink4+xml";
+
+/// What a document lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metalink {
+    /// In the order of the document.
+    pub files: Vec<MetalinkFile>,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetalinkFile {
+    /// What it is to be called: relative, every component safe, mostly one.
+    pub path: PathBuf,
+    /// Bytes in it.
+    pub size: Option<u64>,
+    /// Digests of the whole, at most one of each algorithm.
+    pub checksums: Vec<Checksum>,
+    /// Digests of its pieces; of several sets the one whose algorithm is strongest.
+    pub pieces: Option<Pieces>,
+    /// Where it can be had over HTTP, best first; none when there are only other ways.
+    pub mirrors: Vec<Mirror>,
+}
+
+/// One place where a file can be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    /// The place; http or https.
+    pub url: Url,
+    /// 1 is the best, 999,999 the worst and what counts where nothing is said.
+    pub priority: u32,
+    /// A country, as ISO 3166-1 writes it.
+    pub location: Option<String>,
+}
+
+impl MetalinkFile {
+    /// The URLs of its mirrors, best first.
+    pub fn urls(&self) -> impl Iterator<Item = &Url> {
+        self.mirrors.iter().map(|mirror| &mirror.url)
+    }
+}
+
+/// Whether some bytes begin as a Metalink document does: enough to tell it from a list of URLs.
+#[must_use]
+pub fn is_metalink(front: &[u8]) -> bool {
+    /// Declarations and comments before the root are rarely longer.
+    const LOOK: usize = 4096;
+    let front = String::from_utf8_lossy(&front[..front.len().min(LOOK)]);
+    let front = front.trim_start_matches('\u{feff}').trim_start();
+    front.starts_with('<')
+        && front.match_indices('<').any(|(at, _)| {
+            let name = front[at + 1..].split(|c: char| c.is_whitespace() || c == '>');
+            let name = name.take(1).collect::<String>();
+            name == "metalink" || name.ends_with(":metalink")
+        })
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// [`MetalinkError`], which says what is wrong, and where.
+pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
+    let at_start = |what| MetalinkError { line: 1, what };
+    if bytes.len() > LARGEST {
+        return Err(at_start(Wrong::Large));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u64;
+        MetalinkError {
+            line,
+            what: Wrong::Encoding,
+        }
+    })?;
+    read::document(text.trim_start_matches('\u{feff}'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The little of XML that Metalink files need, with a limit on all of it: elements of one namespace, their text, their attributes.
+//!
+//! No document types and so no entities beyond the five that XML has; depth, texts and names are bounded. Elements of
+//! other namespaces are passed over with all that is in them: an element counts as one of ours when it has the prefix that
+//! the root has (none, mostly) and declares no other default namespace. Nothing is resolved beyond that, since a resolver's
+//! work grows with the declarations that a document has.
+
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+
+use super::error::{MetalinkError, Wrong};
+
+/// Elements in one another. Metalink has five.
+const DEEPEST: usize = 32;
+
+/// Bytes in the text of an element that is read: a URL is the longest that there is.
+const LONGEST: usize = 16 * 1024;
+
+/// Attributes of an element that are looked at.
+const ATTRIBUTES: usize = 64;
+
+/// A document that is being read.
+pub(super) struct Xml<'a> {
+    /// Cuts the text into events.
+    reader: Reader<&'a [u8]>,
+    /// The document, to tell line numbers from offsets.
+    text: &'a str,
+    /// The prefix of our elements; empty for none.
+    prefix: String,
+    /// The namespace of our elements.
+    namespace: String,
+}
+
+/// An element that was opened and is ours.
+pub(super) struct Element<'a>(BytesStart<'a>);
+
+impl<'a> Element<'a> {
+    /// Its name without a prefix.
+    pub(super) fn name(&self) -> &str {
+        local(self.0.name().0)
+    }
+
+    /// An attribute's value, if it has it and it can be read.
+    pub(super) fn attribute(&self, name: &str) -> Option<String> {
+        value_of(&self.0, name)
+    }
+}
+
+/// What stands behind the prefix, if there is one.
+fn local(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(_, local)| local)
+}
+
+fn prefix(name: &str) -> &str {
+    name.split_once(':').map_or("", |(prefix, _)| prefix)
+}
+
+fn value_of(element: &BytesStart<'_>, name: &str) -> Option<String> {
+    let mut attributes = element.attributes();
+    // Looking for doubles takes the square of their number.
+    attributes.with_checks(false);
+    let attribute = attributes
+        .take(ATTRIBUTES)
+        .filter_map(Result::ok)
+        .find(|attribute| attribute.key.0 == name)?;
+    let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
+    (value.len() <= LONGEST).then(|| value.into_owned())
+}
+
+impl<'a> Xml<'a> {
+    /// Reads up to the root, which has to be called `name`; its namespace is the caller's to look at.
+    pub(super) fn open(text: &'a str, name: &str) -> Result<Self, MetalinkError> {
+        let mut reader = Reader::from_str(text);
+        reader.config_mut().expand_empty_elements = true;
+        let mut xml = Self {
+            reader,
+            text,
+            prefix: String::new(),
+            namespace: String::new(),
+        };
+        loop {
+            match xml.event()? {
+                Event::Start(root) if local(root.name().0) == name => {
+                    prefix(root.name().0).clone_into(&mut xml.prefix);
+                    let declared = match &xml.prefix[..] {
+                        "" => value_of(&root, "xmlns"),
+                        prefix => value_of(&root, &format!("xmlns:{prefix}")),
+                    };
+                    xml.namespace = declared.unwrap_or_default();
+                    return Ok(xml);
+                }
+                Event::Start(_) | Event::Eof => return Err(xml.wrong(Wrong::Root)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The namespace that the root is in.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Calls `each` for every child that is ours of the element that was last opened, to its end. `each` reads to the child's
+    /// end, by this, [`Xml::text`] or [`Xml::skip`].
+    pub(super) fn children(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Element<'a>) -> Result<(), MetalinkError>,
+    ) -> Result<(), MetalinkError> {
+        loop {
+            match self.event()? {
+                Event::Start(child) if self.is_ours(&child) => each(self, Element(child))?,
+                Event::Start(_) => self.skip()?,
+                Event::End(_) => return Ok(()),
+                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
+                _ => {}
+            }
+        }
+    }
+
+    /// The text of the element that was last opened, without the blanks around it; elements in it are passed over.
+    pub(super) fn text(&mut self) -> Result<String, MetalinkError> {
+        let mut text = String::new();
+        loop {
+            match self.event()? {
+                Event::Text(piece) => text.push_str(&piece),
+                Event::CData(piece) => text.push_str(&piece),
+                Event::GeneralRef(reference) => {
+                    let named = resolve_predefined_entity(&reference);
+                    match (named, reference.resolve_char_ref()) {
+                        (Some(plain), _) => text.push_str(plain),
+                        (None, Ok(Some(c))) => text.push(c),
+                        _ => return Err(self.wrong(Wrong::Entity)),
+                    }
+                }
+                Event::Start(_) => self.skip()?,
+                Event::End(_) => return Ok(text.trim().to_owned()),
+                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
+                _ => {}
+            }
+            if text.len() > LONGEST {
+                return Err(self.wrong(Wrong::LongText));
+            }
+        }
+    }
+
+    /// Passes over the rest of the element that was last opened.
+    pub(super) fn skip(&mut self) -> Result<(), MetalinkError> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.event()? {
+                Event::Start(_) if depth >= DEEPEST => return Err(self.wrong(Wrong::Deep)),
+                Event::Start(_) => depth += 1,
+                Event::End(_) => depth -= 1,
+                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// An error at the place that was reached.
+    pub(super) fn wrong(&self, what: Wrong) -> MetalinkError {
+        let at = usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX);
+        let before = self.text.as_bytes().iter().take(at);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count() as u64;
+        MetalinkError { line, what }
+    }
+
+    fn event(&mut self) -> Result<Event<'a>, MetalinkError> {
+        match self.reader.read_event() {
+            Ok(Event::DocType(_)) => Err(self.wrong(Wrong::DocumentType)),
+            Ok(event) => Ok(event),
+            Err(error) => Err(self.wrong(Wrong::Xml(error.to_string()))),
+        }
+    }
+
+    fn is_ours(&self, element: &BytesStart<'_>) -> bool {
+        prefix(element.name().0) == self.prefix
+            && (!self.prefix.is_empty()
+                || value_of(element, "xmlns").is_none_or(|other| other == self.namespace))
+    }
+}

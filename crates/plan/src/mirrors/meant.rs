@@ -1,0 +1,54 @@
+//! What the file is that several sources shall have, and whether what one of them has is that file.
+
+use super::verdict::{Evidence, Mismatch};
+use crate::digest_field::Expected;
+use crate::validator::Version;
+
+/// What a source's answer says that it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Its length and its validators.
+    pub version: &'a Version,
+    /// Digests of the whole that it announces.
+    pub digests: &'a [Expected],
+}
+
+/// What every source must have.
+#[derive(Debug)]
+pub(super) struct Meant {
+    pub(super) version: Version,
+    pub(super) digests: Vec<Expected>,
+    pub(super) evidence: Evidence,
+}
+
+impl Meant {
+    /// Whether what a source has is the file. `named`: the user says so.
+    pub(super) fn compare(&self, found: &Found<'_>, named: bool) -> Result<(), Mismatch> {
+        if self.version.length != found.version.length {
+            return Err(Mismatch::Size {
+                expected: self.version.length,
+                found: found.version.length,
+            });
+        }
+        let mut common = false;
+        for known in &self.digests {
+            let same = |other: &&Expected| other.algorithm == known.algorithm;
+            for other in found.digests.iter().filter(same) {
+                if other.digest != known.digest {
+                    return Err(Mismatch::Digest(known.algorithm));
+                }
+                common = true;
+            }
+        }
+        let tags = self.version.etag.as_ref().zip(found.version.etag.as_ref());
+        let tagged = tags.is_some_and(|(a, b)| a.strong_eq(b));
+        let Evidence { verified, told } = self.evidence;
+        if !(verified || common || tagged || named) {
+            return Err(Mismatch::Unproven);
+        }
+        if !found.version.may_be_joined(verified, told) {
+            return Err(Mismatch::Unpinned);
+        }
+        Ok(())
+    }
+}

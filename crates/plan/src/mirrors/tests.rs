@@ -1,0 +1,428 @@
+//! Who is asked, believed and dropped; what that does to a download is in `tests/it/mirrors.rs`.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::checksum::Algorithm;
+use crate::digest_field::Expected;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn version(length: u64, etag: Option<&str>) -> Version {
+    Version {
+        length: Some(length),
+        etag: etag.map(|tag| tag.parse().unwrap()),
+        ..Version::default()
+    }
+}
+
+fn digest(byte: u8) -> Vec<Expected> {
+    vec![Expected {
+        algorithm: Algorithm::Md5,
+        digest: vec![byte; 16],
+        field: "Digest",
+    }]
+}
+
+/// So many sources, the first of which has begun with a file of ten bytes.
+fn begun(count: usize, named: bool, evidence: Evidence) -> Mirrors {
+    let mut mirrors = Mirrors::new(MirrorOptions::default());
+    for _ in 0..count {
+        mirrors.add(named);
+    }
+    let (version, digests) = (version(10, Some("\"v\"")), digest(1));
+    let found = Found {
+        version: &version,
+        digests: &digests,
+    };
+    mirrors.begin(0, &found, evidence);
+    mirrors
+}
+
+fn admit(mirrors: &mut Mirrors, version: &Version, digests: &[Expected]) -> Result<(), Mismatch> {
+    mirrors.admit(1, &Found { version, digests })
+}
+
+fn trouble(mirrors: &mut Mirrors, source: usize, trouble: Trouble, now: Duration) -> Fate {
+    let place = Place {
+        source,
+        now,
+        flowing: mirrors.sources[source.min(3)].connections,
+        redirected: false,
+        why: "it failed",
+        jitter: 1.0,
+    };
+    mirrors.on_trouble(trouble, &place)
+}
+
+const TRANSPORT: Trouble = Trouble::Transport {
+    transient: true,
+    answered: false,
+};
+
+const VERIFIED: Evidence = Evidence {
+    verified: true,
+    told: false,
+};
+
+#[test]
+fn a_source_of_another_size_is_never_believed() {
+    for evidence in [Evidence::default(), VERIFIED] {
+        let mut mirrors = begun(2, true, evidence);
+        let wrong = admit(&mut mirrors, &version(11, Some("\"v\"")), &[]).unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "it has 11 bytes where the others have 10"
+        );
+        assert_eq!(mirrors.pinned(1), None);
+    }
+}
+
+#[test]
+fn something_has_to_tell_that_it_is_the_same() {
+    let (same, other) = (version(10, Some("\"v\"")), version(10, Some("\"w\"")));
+    let weak = version(10, Some("W/\"v\""));
+    let of = |named, evidence, version: &Version, digests: &[Expected]| {
+        admit(&mut begun(2, named, evidence), version, digests)
+    };
+    let nothing = Evidence::default();
+    assert_eq!(of(false, nothing, &same, &[]), Ok(()));
+    assert_eq!(of(false, nothing, &other, &digest(1)), Ok(()));
+    assert_eq!(of(false, VERIFIED, &other, &[]), Ok(()));
+    assert_eq!(of(true, nothing, &other, &[]), Ok(()));
+    assert_eq!(of(false, nothing, &other, &[]), Err(Mismatch::Unproven));
+    assert_eq!(of(false, nothing, &weak, &[]), Err(Mismatch::Unproven));
+    // One that says itself that it is another file is one, whoever vouches for it.
+    assert_eq!(
+        of(true, VERIFIED, &same, &digest(2)),
+        Err(Mismatch::Digest(Algorithm::Md5))
+    );
+    // Without validators a change under way would show nowhere.
+    let bare = version(10, None);
+    assert_eq!(of(true, nothing, &bare, &[]), Err(Mismatch::Unpinned));
+    assert_eq!(of(true, VERIFIED, &bare, &[]), Ok(()));
+    let told = Evidence {
+        told: true,
+        ..nothing
+    };
+    assert_eq!(of(true, told, &bare, &[]), Ok(()));
+}
+
+#[test]
+fn each_is_pinned_to_its_own_version_until_a_new_beginning() {
+    let mut mirrors = begun(2, true, Evidence::default());
+    let (first, own) = (version(10, Some("\"v\"")), version(10, Some("\"w\"")));
+    admit(&mut mirrors, &own, &[]).unwrap();
+    assert_eq!(mirrors.pinned(0), Some(&first));
+    assert_eq!(mirrors.pinned(1), Some(&own));
+    let found = Found {
+        version: &own,
+        digests: &[],
+    };
+    mirrors.begin(1, &found, Evidence::default());
+    assert_eq!(mirrors.pinned(0), None);
+    assert_eq!(mirrors.pinned(1), Some(&own));
+}
+
+#[test]
+fn what_will_not_heal_drops_at_once_and_what_may_after_three() {
+    let final_ones = [
+        Trouble::Denied { status: 404 },
+        Trouble::Unauthorized,
+        Trouble::Changed,
+        Trouble::PastEnd,
+        Trouble::Transport {
+            transient: false,
+            answered: false,
+        },
+    ];
+    for what in final_ones {
+        let mut mirrors = begun(2, true, VERIFIED);
+        assert_eq!(
+            trouble(&mut mirrors, 1, what, SECOND),
+            Fate::Dropped,
+            "{what:?}"
+        );
+        assert_eq!(mirrors.dropped().collect::<Vec<_>>(), [(1, "it failed")]);
+    }
+    let passing = [
+        TRANSPORT,
+        Trouble::Garbled,
+        Trouble::RangeIgnored,
+        Trouble::Refused,
+        Trouble::Busy { retry_after: None },
+    ];
+    for what in passing {
+        let mut mirrors = begun(2, true, VERIFIED);
+        let waits: Vec<Fate> = (0..3)
+            .map(|_| trouble(&mut mirrors, 1, what, SECOND))
+            .collect();
+        let ms = Duration::from_millis;
+        assert_eq!(waits[..2], [Fate::Rests(ms(250)), Fate::Rests(ms(500))]);
+        assert_eq!(waits[2], Fate::Dropped, "{what:?}");
+    }
+}
+
+/// Two that answered, and then a network that is down for both.
+#[test]
+fn what_all_suffer_from_is_nobodys_fault_for_a_while() {
+    let mut mirrors = begun(3, true, VERIFIED);
+    admit(&mut mirrors, &version(10, None), &[]).unwrap();
+    let mut fates = Vec::new();
+    for round in 0..9 {
+        for source in [0, 1] {
+            fates.push(trouble(&mut mirrors, source, TRANSPORT, SECOND * round));
+        }
+    }
+    assert!(
+        fates.iter().all(|fate| matches!(fate, Fate::Rests(_))),
+        "{fates:?}"
+    );
+    // One that never answered is not worth waiting for.
+    let never = (0..3).map(|_| trouble(&mut mirrors, 2, TRANSPORT, SECOND * 9));
+    assert_eq!(never.last(), Some(Fate::Dropped));
+    // The network is back for one: what the other does is its own again.
+    mirrors.on_bytes(0, 1 << 20);
+    assert_eq!(
+        trouble(&mut mirrors, 1, TRANSPORT, SECOND * 9),
+        Fate::Dropped
+    );
+}
+
+#[test]
+fn the_last_one_is_for_the_course() {
+    let mut mirrors = begun(2, true, VERIFIED);
+    trouble(&mut mirrors, 0, Trouble::Changed, SECOND);
+    assert!(mirrors.is_last(1) && !mirrors.is_living(0));
+    for what in [TRANSPORT, Trouble::Changed, Trouble::Denied { status: 404 }] {
+        assert_eq!(trouble(&mut mirrors, 1, what, SECOND), Fate::Course);
+    }
+    // What comes late of one that was dropped changes nothing.
+    assert_eq!(trouble(&mut mirrors, 0, TRANSPORT, SECOND), Fate::Dropped);
+    assert!(mirrors.is_last(1));
+}
+
+#[test]
+fn bytes_redeem_and_a_trickle_does_not() {
+    let mut mirrors = begun(2, true, VERIFIED);
+    for _ in 0..20 {
+        assert_ne!(trouble(&mut mirrors, 1, TRANSPORT, SECOND), Fate::Dropped);
+        mirrors.on_bytes(1, 256 << 10);
+    }
+    let trickled = (0..3).map(|_| {
+        mirrors.on_bytes(1, 1000);
+        trouble(&mut mirrors, 1, TRANSPORT, SECOND)
+    });
+    assert_eq!(trickled.last(), Some(Fate::Dropped));
+}
+
+#[test]
+fn a_refused_connection_beside_others_is_a_limit_that_time_lifts() {
+    let busy = Trouble::Busy {
+        retry_after: Some(SECOND * 5),
+    };
+    for what in [TRANSPORT, Trouble::Denied { status: 403 }, busy] {
+        let mut mirrors = begun(2, true, VERIFIED);
+        mirrors.opens(0);
+        mirrors.opens(0);
+        assert_eq!(
+            trouble(&mut mirrors, 0, what, SECOND),
+            Fate::Fewer,
+            "{what:?}"
+        );
+        assert_eq!(mirrors.order(SECOND * 7), [1]);
+        mirrors.closes(0);
+        let rests = what == busy;
+        assert_eq!(mirrors.order(SECOND * 2).contains(&0), !rests);
+        mirrors.opens(0);
+        assert_eq!(mirrors.order(SECOND * 40), [1, 0]);
+    }
+}
+
+#[test]
+fn a_redirect_that_expired_is_followed_again_once() {
+    let mut mirrors = begun(2, true, VERIFIED);
+    let place = Place {
+        source: 1,
+        now: SECOND,
+        flowing: 0,
+        redirected: true,
+        why: "it failed",
+        jitter: 0.0,
+    };
+    let denied = Trouble::Denied { status: 403 };
+    assert_eq!(mirrors.on_trouble(denied, &place), Fate::ResolveAgain);
+    mirrors.on_bytes(1, 1 << 20);
+    assert_eq!(mirrors.on_trouble(denied, &place), Fate::ResolveAgain);
+    assert_eq!(mirrors.on_trouble(denied, &place), Fate::Dropped);
+}
+
+#[test]
+fn whoever_rests_is_asked_first_only_when_nobody_else_is_there() {
+    let mut mirrors = begun(2, true, VERIFIED);
+    trouble(&mut mirrors, 0, TRANSPORT, SECOND);
+    assert_eq!(mirrors.first(SECOND), Some((1, Duration::ZERO)));
+    trouble(&mut mirrors, 1, TRANSPORT, SECOND + SECOND / 10);
+    let wait = Duration::from_millis(250);
+    assert_eq!(mirrors.first(SECOND), Some((0, wait)));
+    assert_eq!(mirrors.first(SECOND * 2), Some((0, Duration::ZERO)));
+    mirrors.drop_source(0, "gone");
+    mirrors.drop_source(1, "gone");
+    assert_eq!(mirrors.first(SECOND), None);
+}
+
+/// Three sources that all answered, with rates and connections.
+fn measured(rates: [u64; 3], connections: [usize; 3]) -> Mirrors {
+    let mut mirrors = begun(3, true, VERIFIED);
+    for (source, count) in connections.into_iter().enumerate().skip(1) {
+        let version = version(10, Some("\"w\""));
+        let found = Found {
+            version: &version,
+            digests: &[],
+        };
+        mirrors.admit(source, &found).unwrap();
+        (0..count).for_each(|_| mirrors.opens(source));
+    }
+    (0..connections[0]).for_each(|_| mirrors.opens(0));
+    for (source, rate) in rates.into_iter().enumerate() {
+        mirrors.on_bytes(source, rate);
+    }
+    mirrors.on_sample(SECOND);
+    mirrors
+}
+
+#[test]
+fn each_has_one_connection_before_any_has_two_and_then_the_fastest_has_more() {
+    let mirrors = measured([100, 900, 0], [1, 1, 0]);
+    assert_eq!(mirrors.order(SECOND), [2, 1, 0]);
+    let mirrors = measured([100, 900, 100], [1, 8, 2]);
+    assert_eq!(mirrors.order(SECOND), [1, 0, 2]);
+    // One that has not answered yet gets no second one.
+    let mut fresh = begun(2, true, VERIFIED);
+    fresh.opens(1);
+    fresh.opens(0);
+    assert_eq!(fresh.order(SECOND), [0]);
+}
+
+#[test]
+fn a_connection_moves_to_where_it_would_have_twice_as_much() {
+    let mirrors = measured([100, 900, 1], [2, 2, 1]);
+    assert!(!mirrors.stays(0, SECOND) && mirrors.stays(1, SECOND));
+    let even = measured([300, 400, 1], [2, 2, 1]);
+    assert!(even.stays(0, SECOND) && even.stays(1, SECOND));
+    // The only one of a source stays: that is how a slow one is seen to become fast.
+    assert!(measured([1, 900, 0], [1, 2, 0]).stays(0, SECOND));
+    // Where one has none at all, the slowest gives up one of several.
+    let rested = measured([300, 400, 0], [2, 2, 0]);
+    assert!(!rested.stays(0, SECOND) && rested.stays(1, SECOND));
+    let mut dropped = measured([900, 1, 0], [2, 2, 0]);
+    dropped.drop_source(0, "gone");
+    assert!(!dropped.stays(0, SECOND));
+}
+
+#[test]
+fn when_one_is_too_many_the_slowest_goes_but_none_is_left_without() {
+    let mirrors = measured([100, 900, 50], [2, 2, 1]);
+    let goes: Vec<bool> = (0..3).map(|source| mirrors.goes_first(source)).collect();
+    assert_eq!(goes, [true, false, false]);
+    let mirrors = measured([100, 900, 50], [1, 1, 1]);
+    let goes: Vec<bool> = (0..3).map(|source| mirrors.goes_first(source)).collect();
+    assert_eq!(goes, [false, false, true]);
+}
+
+#[test]
+fn reserves_come_in_when_others_are_dropped() {
+    let mut mirrors = begun(20, true, VERIFIED);
+    assert_eq!(mirrors.in_play(), 16);
+    assert_eq!(mirrors.order(SECOND), (0..16).collect::<Vec<_>>());
+    mirrors.drop_source(3, "gone");
+    assert_eq!(mirrors.order(SECOND).last(), Some(&16));
+}
+
+#[test]
+fn who_brought_all_of_a_bad_piece_is_dropped_and_of_several_one_brings_it_again() {
+    let mut mirrors = begun(3, true, VERIFIED);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1), Again::FromOne(2));
+    assert_eq!(mirrors.on_bad_piece(&[2], 2), Again::FromAny);
+    assert!(!mirrors.is_living(2));
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 3), Again::FromOne(0));
+    assert_eq!(mirrors.on_bad_piece(&[0], 4), Again::FromAny);
+    assert!(mirrors.is_last(1));
+    assert_eq!(mirrors.on_bad_piece(&[1], 5), Again::FromAny);
+    assert!(mirrors.is_last(1));
+    assert_eq!(mirrors.on_bad_piece(&[1], 6), Again::GiveUp);
+    // Bytes that an earlier run left are nobody's fault.
+    assert_eq!(
+        begun(2, true, VERIFIED).on_bad_piece(&[], 1),
+        Again::FromAny
+    );
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Opens(usize),
+    Closes(usize),
+    Bytes(usize, u64),
+    Trouble(usize, Trouble),
+    Bad(Vec<usize>, u32),
+    Sample,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let source = 0usize..5;
+    let trouble = prop::sample::select(vec![
+        TRANSPORT,
+        Trouble::Garbled,
+        Trouble::Refused,
+        Trouble::Changed,
+        Trouble::IfRangeMisread,
+        Trouble::Denied { status: 403 },
+        Trouble::Busy {
+            retry_after: Some(Duration::MAX),
+        },
+    ]);
+    prop_oneof![
+        source.clone().prop_map(Step::Opens),
+        source.clone().prop_map(Step::Closes),
+        (source.clone(), 0u64..1 << 20).prop_map(|(s, b)| Step::Bytes(s, b)),
+        (source.clone(), trouble).prop_map(|(s, t)| Step::Trouble(s, t)),
+        (prop::collection::vec(source, 0..3), 0u32..9).prop_map(|(s, t)| Step::Bad(s, t)),
+        Just(Step::Sample),
+    ]
+}
+
+proptest! {
+    /// Whatever happens in whatever order: one always lives, and none that was dropped is named again for anything.
+    #[test]
+    fn one_always_lives_and_the_dropped_stay_dropped(steps in prop::collection::vec(step(), 0..120)) {
+        let mut mirrors = begun(4, true, VERIFIED);
+        let (mut now, mut gone) = (Duration::ZERO, Vec::new());
+        for step in steps {
+            now += Duration::from_millis(50);
+            match step {
+                Step::Opens(source) => mirrors.opens(source),
+                Step::Closes(source) => mirrors.closes(source),
+                Step::Bytes(source, bytes) => mirrors.on_bytes(source, bytes),
+                Step::Trouble(source, what) => {
+                    let was_last = mirrors.is_last(source);
+                    let fate = trouble(&mut mirrors, source, what, now);
+                    prop_assert_eq!(fate == Fate::Course, was_last);
+                    prop_assert!(fate != Fate::Dropped || !mirrors.is_living(source));
+                }
+                Step::Bad(by, times) => {
+                    if let Again::FromOne(source) = mirrors.on_bad_piece(&by, times) {
+                        prop_assert!(mirrors.is_living(source));
+                    }
+                }
+                Step::Sample => mirrors.on_sample(now),
+            }
+            let dropped: Vec<usize> = mirrors.dropped().map(|(source, _)| source).collect();
+            prop_assert!(gone.iter().all(|source| dropped.contains(source)));
+            gone = dropped;
+            prop_assert!(mirrors.living() >= 1);
+            prop_assert!(mirrors.first(now).is_some());
+            prop_assert!(mirrors.order(now).iter().all(|source| mirrors.is_living(*source)));
+            prop_assert!(gone.iter().all(|source| !mirrors.stays(*source, now)));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Batches over many hosts: dead, slow and huge ones cost the others next to nothing.
+
+use std::time::Duration;
+
+use haul_plan::dispatch::{DispatchOptions, Limit};
+
+use crate::batch_world::{Ask, Fate, Outcome, drawn, ms, run};
+
+/// Hosts that answer after 100 to 400 ms, a new connection included, but for a share that never does.
+fn many_hosts(hosts: u32, dead: f64, options: DispatchOptions) -> Outcome {
+    let mut world = |ask: Ask| {
+        if drawn(1, ask.host) < dead {
+            return Fate::Unreachable(ms(10_000));
+        }
+        Fate::File {
+            head: ms(100).mul_f64(1.0 + 3.0 * drawn(2, ask.host)),
+            body: ms(5),
+            bytes: 4096,
+        }
+    };
+    run(&mut world, options, 0..hosts)
+}
+
+/// The living take at most a tenth longer than without the dead.
+#[track_caller]
+fn the_dead_cost_little(hosts: u32, options: DispatchOptions) -> Outcome {
+    let dead = 0.05;
+    let with = many_hosts(hosts, dead, options);
+    let living = u32::try_from(with.done).unwrap();
+    let without = many_hosts(living, 0.0, options);
+    assert_eq!(without.done, with.done);
+    assert_eq!(with.done + with.failed + with.refused, hosts as usize);
+    let ratio = with.done_at.as_secs_f64() / without.done_at.as_secs_f64();
+    assert!(
+        ratio < 1.10,
+        "{ratio:.3}: {:?} {:?}",
+        with.done_at,
+        without.done_at
+    );
+    with
+}
+
+#[test]
+fn c3_dead_hosts_among_ten_thousand_cost_the_living_less_than_a_tenth() {
+    let outcome = the_dead_cost_little(10_000, DispatchOptions::default());
+    assert_eq!(outcome.failed, 0, "the dead are refused after three tries");
+}
+
+#[test]
+fn c3_dead_hosts_among_a_million_cost_the_living_less_than_a_tenth_and_memory_stays() {
+    let options = DispatchOptions::default();
+    let outcome = the_dead_cost_little(1_000_000, options);
+    assert!(outcome.held <= options.window);
+    assert!(outcome.hosts <= options.window);
+    assert!(outcome.remembered <= 65_536);
+}
+
+#[test]
+fn c3_one_dead_host_holds_up_nothing_but_its_own_jobs() {
+    // Sorted: the dead host's thousand come first.
+    let list = (0..10_000u32).map(|n| n / 1_000);
+    let mut world = |ask: Ask| match ask.host {
+        0 => Fate::Unreachable(ms(10_000)),
+        _ => Fate::File {
+            head: ms(10),
+            body: Duration::ZERO,
+            bytes: 4096,
+        },
+    };
+    let outcome = run(&mut world, DispatchOptions::default(), list.clone());
+    assert_eq!((outcome.done, outcome.refused), (9_000, 1_000));
+    // Nine thousand, 64 at a time.
+    assert!(outcome.done_at < ms(2_500), "{:?}", outcome.done_at);
+    assert!(outcome.requests - outcome.done <= 4);
+    assert!(outcome.time < ms(35_000), "{:?}", outcome.time);
+}
+
+#[test]
+fn c3_one_slow_host_holds_up_nothing_but_its_own_jobs() {
+    let options = DispatchOptions {
+        window: 500,
+        ..DispatchOptions::default()
+    };
+    for slow in [0, 4, 9] {
+        // Sorted: the slow host's thousand jobs, twice the window, are somewhere in it.
+        let list = (0..10_000u32).map(|n| n / 1_000);
+        let mut world = |ask: Ask| Fate::File {
+            head: ms(10),
+            body: if ask.host == slow { ms(2_000) } else { ms(10) },
+            bytes: 4096,
+        };
+        let outcome = run(&mut world, options, list);
+        assert_eq!(outcome.done, 10_000);
+        let others = outcome.last.iter().filter(|(host, _)| **host != slow);
+        let last = others.map(|(_, at)| *at).max().unwrap();
+        assert!(last < ms(6_000), "{slow}: {last:?}");
+        assert!(outcome.aside > 0);
+    }
+}
+
+#[test]
+fn a_list_of_one_host_is_read_no_further_than_it_must() {
+    let mut world = |_: Ask| Fate::File {
+        head: ms(10),
+        body: Duration::ZERO,
+        bytes: 4096,
+    };
+    let options = DispatchOptions {
+        window: 1_000,
+        ..DispatchOptions::default()
+    };
+    let outcome = run(&mut world, options, std::iter::repeat_n(0, 20_000));
+    // Sixteen at once take 12.5 seconds; all could be read at once.
+    assert!(outcome.time < ms(13_000), "{outcome:?}");
+    assert!(outcome.aside < 20_000, "{outcome:?}");
+    // Where all places are in use, nothing is.
+    let options = DispatchOptions {
+        total: 2,
+        ..options
+    };
+    let outcome = run(&mut world, options, std::iter::repeat_n(0, 20_000));
+    assert_eq!(outcome.aside, 0);
+}
+
+#[test]
+fn c3_a_huge_host_does_not_keep_others_from_their_turn() {
+    // The huge host's jobs come first, and all places are few.
+    let options = DispatchOptions {
+        total: 8,
+        window: 100_000,
+        ..DispatchOptions::default()
+    };
+    let list = std::iter::repeat_n(0, 20_000).chain((1..=100).flat_map(|host| [host; 10]));
+    let mut world = |_: Ask| Fate::File {
+        head: ms(10),
+        body: Duration::ZERO,
+        bytes: 4096,
+    };
+    let outcome = run(&mut world, options, list);
+    let small = |host: &u32| *host != 0;
+    let last = outcome.last.iter().filter(|(host, _)| small(host));
+    let last = last.map(|(_, at)| *at).max().unwrap();
+    // A thousand jobs alone take 1.3 seconds, and the huge host has its turns between.
+    assert!(last < ms(4_000), "{last:?} of {:?}", outcome.time);
+}
+
+#[test]
+fn hosts_that_share_few_places_keep_their_connections_warm() {
+    let options = DispatchOptions {
+        total: 4,
+        ..DispatchOptions::default()
+    };
+    let list = (0..3_200u32).map(|n| n % 100);
+    let mut world = |_: Ask| Fate::File {
+        head: ms(10),
+        body: Duration::ZERO,
+        bytes: 4096,
+    };
+    let outcome = run(&mut world, options, list);
+    // How often the host changes between one job and the next of the same place is hard to see from outside: a turn shows in
+    // how many hosts the last forty jobs begun belong to.
+    let hosts = |jobs: &[(u32, u32)]| {
+        let mut hosts: Vec<u32> = jobs.iter().map(|(host, _)| *host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts.len()
+    };
+    let wide = outcome.begun.chunks(40).filter(|jobs| hosts(jobs) > 12);
+    assert_eq!(wide.count(), 0);
+    // And each host's are in their order.
+    for host in 0..100 {
+        let of_host = outcome.begun.iter().filter(|(of, _)| *of == host);
+        assert!(of_host.map(|(_, job)| *job).is_sorted());
+    }
+}
+
+#[test]
+fn c3_a_host_that_restarts_loses_no_job() {
+    // Down from half a second on, for ten seconds: connections are refused at once.
+    let mut world = |ask: Ask| {
+        if (ms(500)..ms(10_500)).contains(&ask.now) {
+            return Fate::Unreachable(ms(1));
+        }
+        Fate::File {
+            head: ms(10),
+            body: Duration::ZERO,
+            bytes: 4096,
+        }
+    };
+    let outcome = run(
+        &mut world,
+        DispatchOptions::default(),
+        std::iter::repeat_n(0, 5_000),
+    );
+    // Jobs that are tried four times within that time fail; the others wait for it.
+    assert_eq!(outcome.refused, 0);
+    assert!(outcome.failed <= 3, "{outcome:?}");
+    assert!(outcome.time < ms(25_000), "{:?}", outcome.time);
+}
+
+#[test]
+fn a_number_of_jobs_is_never_exceeded() {
+    for jobs in [1, 3, 40] {
+        let options = DispatchOptions {
+            jobs: Some(jobs),
+            per_host: Limit::Fixed(100),
+            ..DispatchOptions::default()
+        };
+        let outcome = many_hosts(300, 0.05, options);
+        assert_eq!(outcome.running, jobs);
+    }
+}

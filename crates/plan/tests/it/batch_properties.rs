@@ -1,0 +1,304 @@
+//! Whatever a driver tells the dispatcher, and in whatever order: limits are kept, no job is lost, none comes twice, and it ends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use haul_plan::dispatch::{Dispatch, DispatchOptions, Ended, How, Limit, Next, Ticket};
+use proptest::prelude::*;
+
+use crate::batch_world::ms;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u8),
+    Next,
+    Delivering(prop::sample::Index, Option<usize>),
+    Large(prop::sample::Index),
+    Ended(prop::sample::Index, How),
+    Again(prop::sample::Index, How, u64),
+    Pass(u64),
+}
+
+fn any_how() -> impl Strategy<Value = How> {
+    prop_oneof![
+        4 => Just(How::Done),
+        1 => Just(How::Failed),
+        3 => Just(How::Unreachable),
+        2 => (any::<bool>(), prop::option::of(0u64..5_000))
+            .prop_map(|(busy, wait)| How::Refused { busy, wait: wait.map(ms) }),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let which = any::<prop::sample::Index>;
+    prop_oneof![
+        6 => (0u8..5).prop_map(Step::Add),
+        8 => Just(Step::Next),
+        3 => (which(), prop::option::of(0usize..20)).prop_map(|(at, streams)| Step::Delivering(at, streams)),
+        1 => which().prop_map(Step::Large),
+        4 => (which(), any_how()).prop_map(|(at, how)| Step::Ended(at, how)),
+        2 => (which(), any_how(), 0u64..3_000).prop_map(|(at, how, wait)| Step::Again(at, how, wait)),
+        2 => (0u64..3_000).prop_map(Step::Pass),
+        1 => (0u64..60_000).prop_map(Step::Pass),
+    ]
+}
+
+fn any_options() -> impl Strategy<Value = DispatchOptions> {
+    let limit = prop_oneof![
+        (0usize..10).prop_map(|max| Limit::Auto { max }),
+        (0usize..10).prop_map(Limit::Fixed),
+    ];
+    (
+        prop::option::of(0usize..6),
+        limit,
+        0usize..8,
+        1usize..60,
+        0usize..12,
+    )
+        .prop_map(|(jobs, per_host, total, window, limbo)| DispatchOptions {
+            jobs,
+            per_host,
+            multiplexed: 12,
+            total,
+            window,
+            limbo,
+        })
+}
+
+/// A job as the model has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Fresh,
+    /// Not before then.
+    Again(Duration),
+    Running,
+    Over,
+}
+
+#[derive(Debug)]
+struct Model {
+    options: DispatchOptions,
+    dispatch: Dispatch<usize>,
+    now: Duration,
+    /// Each job's host, and where it is.
+    jobs: Vec<(u8, Place)>,
+    /// Tickets of jobs that run, and whether they are large.
+    running: BTreeMap<usize, (Ticket, bool)>,
+    /// Tickets that are no longer good.
+    stale: Vec<Ticket>,
+    /// The last fresh job that each host was given.
+    last: HashMap<u8, usize>,
+}
+
+impl Model {
+    fn new(options: DispatchOptions) -> Self {
+        Self {
+            options,
+            dispatch: Dispatch::new(options),
+            now: Duration::ZERO,
+            jobs: Vec::new(),
+            running: BTreeMap::new(),
+            stale: Vec::new(),
+            last: HashMap::new(),
+        }
+    }
+
+    fn pick(&self, at: &prop::sample::Index) -> Option<(usize, Ticket)> {
+        let running: Vec<_> = self
+            .running
+            .iter()
+            .map(|(job, run)| (*job, run.0))
+            .collect();
+        (!running.is_empty()).then(|| running[at.index(running.len())])
+    }
+
+    /// Takes a running job out.
+    fn over(&mut self, job: usize, place: Place) {
+        let (ticket, _) = self.running.remove(&job).unwrap();
+        self.stale.push(ticket);
+        self.jobs[job].1 = place;
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Add(host) if self.dispatch.has_room() => {
+                let job = self.jobs.len();
+                self.jobs.push((*host, Place::Fresh));
+                self.dispatch.add(&format!("h{host}"), job, self.now);
+            }
+            Step::Add(_) => {}
+            Step::Next => {
+                self.next();
+            }
+            Step::Delivering(at, streams) => {
+                if let Some((_, ticket)) = self.pick(at) {
+                    self.dispatch.delivering(ticket, *streams, self.now);
+                }
+            }
+            Step::Large(at) => {
+                if let Some((job, ticket)) = self.pick(at) {
+                    self.dispatch.large(ticket, self.now);
+                    self.running.insert(job, (ticket, true));
+                }
+            }
+            Step::Ended(at, how) => {
+                if let Some((job, ticket)) = self.pick(at) {
+                    let ended = Ended {
+                        bytes: 1000,
+                        how: *how,
+                    };
+                    self.dispatch.ended(ticket, ended, self.now);
+                    self.over(job, Place::Over);
+                }
+            }
+            Step::Again(at, how, wait) => {
+                if let Some((job, ticket)) = self.pick(at) {
+                    self.dispatch.again(ticket, job, ms(*wait), *how, self.now);
+                    self.over(job, Place::Again(self.now + ms(*wait)));
+                }
+            }
+            Step::Pass(time) => self.now += ms(*time),
+        }
+        self.check();
+    }
+
+    /// Asks for the next job, and carries it out. What it waits for, if it waits.
+    fn next(&mut self) -> Option<Option<Duration>> {
+        match self.dispatch.next(self.now) {
+            Next::Run(ticket, job) => self.ran(ticket, job),
+            Next::Refuse(job, why) => {
+                assert!(matches!(self.jobs[job].1, Place::Fresh | Place::Again(_)));
+                assert!(why.failures > 0);
+                self.jobs[job].1 = Place::Over;
+            }
+            Next::Wait(until) => {
+                assert!(until.is_none_or(|until| until > self.now));
+                return Some(until);
+            }
+            Next::Done => assert_eq!(self.dispatch.held(), 0),
+        }
+        None
+    }
+
+    fn ran(&mut self, ticket: Ticket, job: usize) {
+        let (host, place) = self.jobs[job];
+        match place {
+            Place::Fresh => {
+                let before = self.last.insert(host, job);
+                assert!(
+                    before.is_none_or(|before| before < job),
+                    "first in, first out"
+                );
+                let due = |place: Place| matches!(place, Place::Again(due) if due <= self.now);
+                let passed = self
+                    .jobs
+                    .iter()
+                    .any(|(of, place)| *of == host && due(*place));
+                assert!(!passed, "what is due comes before what is new");
+            }
+            Place::Again(due) => assert!(due <= self.now, "too early"),
+            Place::Running | Place::Over => panic!("{job} is given out twice"),
+        }
+        self.jobs[job].1 = Place::Running;
+        self.running.insert(job, (ticket, false));
+        let of_host =
+            |(job, (_, large)): (&usize, &(Ticket, bool))| self.jobs[*job].0 == host && !large;
+        let small = self.running.iter().filter(|run| of_host(*run)).count();
+        let most = match self.options.per_host {
+            Limit::Auto { max } => max.max(self.options.multiplexed),
+            Limit::Fixed(number) => number.max(1),
+        };
+        assert!(small <= most, "{small} of one host");
+    }
+
+    fn check(&mut self) {
+        for ticket in self.stale.clone().into_iter().rev().take(3) {
+            let ended = Ended {
+                bytes: 0,
+                how: How::Unreachable,
+            };
+            self.dispatch.ended(ticket, ended, self.now);
+            self.dispatch.delivering(ticket, None, self.now);
+            self.dispatch.large(ticket, self.now);
+        }
+        let held = self.jobs.iter().filter(|(_, place)| *place != Place::Over);
+        assert_eq!(self.dispatch.held(), held.count());
+        assert_eq!(self.dispatch.running(), self.running.len());
+        assert!(self.dispatch.held() <= self.options.window);
+        let DispatchOptions {
+            total, limbo, jobs, ..
+        } = self.options;
+        let most = (total.max(1) + limbo).min(jobs.map_or(usize::MAX, |jobs| jobs.max(1)));
+        assert!(self.running.len() <= most, "{} running", self.running.len());
+    }
+
+    /// The list ends: everything else comes and is done.
+    fn finish(mut self) {
+        self.dispatch.close();
+        for _ in 0..10_000 {
+            self.check();
+            if self.dispatch.held() == 0 {
+                assert_eq!(self.dispatch.next(self.now), Next::Done);
+                assert_eq!(self.dispatch.hosts(), 0);
+                return;
+            }
+            match self.next() {
+                None => continue,
+                Some(Some(until)) => self.now = until,
+                Some(None) => self.end_one(),
+            }
+        }
+        panic!("it never ends: {self:?}");
+    }
+
+    fn end_one(&mut self) {
+        let (job, (ticket, _)) = self.running.pop_first().expect("a job is lost");
+        let ended = Ended {
+            bytes: 1 << 20,
+            how: How::Done,
+        };
+        self.dispatch.ended(ticket, ended, self.now);
+        self.jobs[job].1 = Place::Over;
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_events_keeps_the_limits_and_loses_nothing(
+        options in any_options(), steps in prop::collection::vec(any_step(), 0..300),
+    ) {
+        let mut model = Model::new(options);
+        for step in &steps {
+            model.step(step);
+        }
+        model.finish();
+    }
+
+    /// As long as places are free, a job of a host that is well is given out at once, whatever happens to another.
+    #[test]
+    fn c3_a_host_in_trouble_never_keeps_another_from_a_free_place(
+        troubles in prop::collection::vec((any_how(), any::<prop::sample::Index>(), 0u64..2_000), 1..40),
+    ) {
+        let mut model = Model::new(DispatchOptions { total: 4, ..DispatchOptions::default() });
+        for _ in 0..50 {
+            model.step(&Step::Add(0));
+        }
+        for (how, at, wait) in troubles {
+            while model.next().is_none() {}
+            let free = model.running.len() < 4;
+            model.step(&Step::Add(1));
+            while model.next().is_none() {}
+            let well = |job: &usize| model.jobs[*job].0 == 1;
+            let well: Vec<usize> = model.running.keys().copied().filter(well).collect();
+            prop_assert!(!free || !well.is_empty());
+            for job in well {
+                let (ticket, _) = model.running[&job];
+                model.dispatch.ended(ticket, Ended { bytes: 1, how: How::Done }, model.now);
+                model.over(job, Place::Over);
+            }
+            // Nothing but the troubled host's jobs run.
+            model.step(&Step::Again(at, how, wait));
+            model.now += ms(wait);
+        }
+    }
+}
