@@ -123,7 +123,7 @@ fn index(at: u64) -> usize {
 }
 
 /// SplitMix64 of a word's position: Steele, Lea and Flood 2014.
-fn mixed(seed: u64, word: u64) -> u64 {
+pub(crate) fn mixed(seed: u64, word: u64) -> u64 {
     let mut z = seed.wrapping_add(word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

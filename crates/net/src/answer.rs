@@ -2,21 +2,17 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use hyper::body::{Body as _, Incoming};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::timeout;
 use url::Url;
 
-use crate::connection::Connection;
-use crate::error::{Error, Kind, TlsProblem};
-use crate::pool::{Pool, Route};
-use crate::tls::refused_certificate;
+use crate::body::Body;
+use crate::broke::Broke;
+use crate::error::{Error, Kind};
 
 /// What is read and dropped of a body nobody wants, so that its connection can be used again, in bytes. Beyond this a new
 /// connection is cheaper.
@@ -41,7 +37,7 @@ pub struct Timings {
     pub reused: bool,
 }
 
-/// An answer: its head, and the body on its way. Dropped, it closes its connection.
+/// An answer: its head, and the body on its way. Dropped, it closes its connection, or leaves one that it shares.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -58,19 +54,9 @@ pub struct Answer {
     pub peer: Option<SocketAddr>,
     /// How long the steps took.
     pub timings: Timings,
+    /// How many requests the peer takes at once over the connection, where requests share it: HTTP/2. As far as it has told.
+    pub multiplexed: Option<usize>,
     pub(crate) body: Body,
-}
-
-/// A body on its way.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) incoming: Incoming,
-    pub(crate) connection: Connection,
-    pub(crate) route: Route,
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) stall: Stall,
-    /// Whether the end was seen.
-    pub(crate) ended: bool,
 }
 
 impl Answer {
@@ -88,7 +74,7 @@ impl Answer {
     /// The next piece if it is there already.
     pub fn chunk_now(&mut self) -> Option<Result<Option<Bytes>, Error>> {
         match self.body.poll_now(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(piece) => Some(self.outcome(piece.map_err(Broke::Http))),
+            Poll::Ready(piece) => Some(self.outcome(piece)),
             Poll::Pending => None,
         }
     }
@@ -96,36 +82,24 @@ impl Answer {
     /// Bytes of the body that are still to be read; `None` when nobody told.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
-        self.body.incoming.size_hint().exact()
+        self.body.remaining()
     }
 
     /// Where the low-water mark is moved to: that many bytes are worth being woken for. 1 is every byte, and the
-    /// state of a new answer.
+    /// state of a new answer; a shared connection stays there.
     pub fn set_low_water(&mut self, bytes: u32) {
-        self.body.connection.gauge.set_low_water(bytes);
+        self.body.set_low_water(bytes);
     }
 
     /// Where the low-water mark is.
     #[must_use]
     pub fn low_water(&self) -> u32 {
-        self.body.connection.gauge.low_water()
+        self.body.low_water()
     }
 
     /// Lets the connection be used again, if the body was read to its end; else closes it.
     pub fn recycle(self) {
-        let Body {
-            connection,
-            route,
-            pool,
-            ended,
-            incoming,
-            ..
-        } = self.body;
-        drop(incoming);
-        connection.gauge.set_low_water(1);
-        if ended {
-            pool.give(route, connection);
-        }
+        self.body.recycle();
     }
 
     /// Drops the body, and keeps the connection if little is left of it and that comes soon. Takes a tenth of a second at
@@ -152,107 +126,6 @@ impl Answer {
     }
 
     fn outcome(&self, piece: Result<Option<Bytes>, Broke>) -> Result<Option<Bytes>, Error> {
-        piece.map_err(|broke| match broke {
-            Broke::Stalled => Error::new(Kind::Stall, &self.url),
-            Broke::Http(error) => Error::new(http_kind(&error), &self.url).because(error),
-        })
-    }
-}
-
-/// Why a body stopped.
-enum Broke {
-    Stalled,
-    Http(hyper::Error),
-}
-
-/// What an error of hyper's means.
-pub(crate) fn http_kind(error: &hyper::Error) -> Kind {
-    if error.is_parse() || is_misframed(error) {
-        Kind::Protocol
-    } else if refused_certificate(error) {
-        Kind::Tls(TlsProblem::ClientCertificate)
-    } else {
-        Kind::Closed
-    }
-}
-
-/// Whether chunks are none. Hyper says so by an I/O error of this kind, which no socket has.
-fn is_misframed(error: &hyper::Error) -> bool {
-    std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<std::io::Error>())
-        .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
-}
-
-impl Body {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
-        match self.poll_now(cx) {
-            Poll::Ready(piece) => {
-                self.stall.rested = true;
-                Poll::Ready(piece.map_err(Broke::Http))
-            }
-            Poll::Pending => {
-                let came = self.connection.gauge.came();
-                self.stall.poll(came, cx).map(|()| Err(Broke::Stalled))
-            }
-        }
-    }
-
-    /// The next piece of data; trailers are passed over.
-    fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, hyper::Error>> {
-        loop {
-            match std::task::ready!(self.connection.poll_frame(&mut self.incoming, cx)) {
-                None => {
-                    self.ended = true;
-                    return Poll::Ready(Ok(None));
-                }
-                Some(Err(error)) => return Poll::Ready(Err(error)),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => return Poll::Ready(Ok(Some(data))),
-                    _ => {}
-                },
-            }
-        }
-    }
-}
-
-/// The time a peer may be silent. The timer is armed once and looked at only when it fires: moving it at every piece
-/// would cost more than reading the piece.
-#[derive(Debug)]
-pub(crate) struct Stall {
-    timeout: Duration,
-    /// The moment from which the present silence counts.
-    since: Instant,
-    /// Whether something came since the last wait began.
-    rested: bool,
-    /// Bytes that had come over the socket by then. A peer that sends a long TLS record slowly is not silent.
-    came: u64,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Stall {
-    pub(crate) fn new(timeout: Duration) -> Self {
-        let since = Instant::now();
-        Self {
-            timeout,
-            since,
-            rested: true,
-            came: 0,
-            timer: Box::pin(sleep_until(since + timeout)),
-        }
-    }
-
-    /// Waits on, `came` bytes having come so far; ready when the silence has lasted too long.
-    fn poll(&mut self, came: u64, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.rested) || came != self.came {
-            (self.since, self.came) = (Instant::now(), came);
-        }
-        loop {
-            std::task::ready!(pin!(self.timer.as_mut()).poll(cx));
-            let end = self.since + self.timeout;
-            if Instant::now() >= end {
-                return Poll::Ready(());
-            }
-            self.timer.as_mut().reset(end);
-        }
+        piece.map_err(|broke| broke.into_error(&self.url))
     }
 }

@@ -15,7 +15,9 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
+use crate::broke::Broke;
 use crate::connector::{Gauge, Stream};
+use crate::stall::Stall;
 
 /// The longest head of an answer, in bytes. Real ones stay below eight thousand (row A23).
 const HEAD: usize = 64 * 1024;
@@ -33,11 +35,13 @@ pub(crate) struct Connection {
     driver: Option<Pin<Box<Driver>>>,
     /// How the stream below is to be read, and how much came.
     pub(crate) gauge: Gauge,
+    /// How long the peer may be silent.
+    pub(crate) stall: Stall,
 }
 
 impl Connection {
     /// Makes a stream an HTTP connection; nothing is sent yet.
-    pub(crate) async fn over(stream: Stream) -> Result<Self, hyper::Error> {
+    pub(crate) async fn over(stream: Stream, stall: Stall) -> Result<Self, hyper::Error> {
         let gauge = stream.gauge();
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
@@ -50,27 +54,27 @@ impl Connection {
             sender,
             driver: Some(Box::pin(driver)),
             gauge,
+            stall,
         })
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its answer. There is one limit for the whole of it: a head that drips, or a
+    /// row of 1xx without end, is cut off by it too.
     pub(crate) async fn send(
         &mut self,
         request: Request<Empty<Bytes>>,
-    ) -> Result<Response<Incoming>, hyper::Error> {
+    ) -> Result<Response<Incoming>, Broke> {
         let mut answer = pin!(self.sender.send_request(request));
-        let driver = &mut self.driver;
+        let (driver, stall) = (&mut self.driver, &mut self.stall);
         poll_fn(|cx| {
             if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answer);
+                return Poll::Ready(answer.map_err(Broke::Http1));
             }
             let ended = drive(driver, cx);
-            match answer.as_mut().poll(cx) {
-                Poll::Pending => match ended {
-                    Some(Err(error)) => Poll::Ready(Err(error)),
-                    _ => Poll::Pending,
-                },
-                ready => ready,
+            match (answer.as_mut().poll(cx), ended) {
+                (Poll::Ready(answer), _) => Poll::Ready(answer.map_err(Broke::Http1)),
+                (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(Broke::Http1(error))),
+                (Poll::Pending, _) => stall.poll_limit(cx).map(|()| Err(Broke::Stalled)),
             }
         })
         .await

@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use http::StatusCode;
 use url::Url;
@@ -16,7 +17,7 @@ use crate::secret::without_credentials;
 pub(crate) type Cause = Box<dyn StdError + Send + Sync>;
 
 /// A request that brought no answer, or a body that broke.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Error {
     /// What went wrong.
     kind: Kind,
@@ -26,8 +27,8 @@ pub struct Error {
     range: Option<Range<u64>>,
     /// The proxy that it happened at, or on the way through.
     proxy: Option<Box<Via>>,
-    /// What said so.
-    source: Option<Cause>,
+    /// What said so. Shared, since one failure may be that of all who waited for one connection.
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// A proxy as messages name it: never with its login.
@@ -92,6 +93,8 @@ pub enum TlsProblem {
     NotTls,
     /// It wants a client certificate, or another than it was shown.
     ClientCertificate,
+    /// It has no HTTP/2, and nothing else was to be offered.
+    NoHttp2,
     /// Anything else: no common version, say.
     Other,
 }
@@ -108,8 +111,16 @@ impl Error {
     }
 
     pub(crate) fn because(mut self, source: impl Into<Cause>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(Arc::from(source.into()));
         self
+    }
+
+    /// The same, of another request that waited for the same.
+    pub(crate) fn of(&self, url: &Url) -> Self {
+        Self {
+            url: Box::new(without_credentials(url)),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn of_range(mut self, range: Option<Range<u64>>) -> Self {
@@ -280,6 +291,7 @@ impl fmt::Display for TlsProblem {
             Self::Roots => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",
             Self::ClientCertificate => "the peer wants a client certificate, or another one",
+            Self::NoHttp2 => "the peer does not speak HTTP/2; --http1.1 does without",
             Self::Other => "TLS failed",
         })
     }

@@ -3,26 +3,33 @@
 //! Two pieces stand on their own. [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
 //! eyeballs, through HTTP or SOCKS5 proxies, TLS on top; every other crate connects through it. [`Client`] makes GET
 //! requests over such streams: one hyper HTTP/1.1 connection at a time belongs to one [`Answer`], whose body is read
-//! in the caller's own task, without a background task or a channel between.
+//! in the caller's own task, without a background task or a channel between. Requests that may share a connection do so
+//! by HTTP/2 where that is faster; such a connection has one task, which ends with it.
 //!
 //! Nothing here retries what failed: [`Error::is_transient`] says what may be tried again, and `transfer` tries.
 //! Credentials are held as [`Secret`]s and sent only to the origin that they were given for.
 
 mod answer;
 mod auth;
+mod body;
+mod broke;
 mod client;
 mod connection;
 pub mod connector;
 mod error;
 mod limit;
+mod multiplexed;
 mod no_proxy;
+mod offered;
 mod pool;
 mod proxy;
 mod refusal;
 mod request;
+mod route;
 mod secret;
 mod shortage;
 mod shown;
+mod stall;
 mod standing;
 mod tls;
 mod trust;
@@ -30,9 +37,11 @@ mod trust;
 pub use answer::{Answer, Timings};
 pub use auth::{Credentials, Login, Netrc, NetrcError};
 pub use client::{Client, ClientConfig, Fetch};
-pub use connector::{Connector, ConnectorConfig, Family, Reached, Stream, Target};
+pub use connector::{Connector, ConnectorConfig, Family, Reached, Resolver, Stream, Target};
 pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
+pub use haul_plan::{Http, Offer};
 pub use no_proxy::NoProxy;
+pub use offered::Peer;
 pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use refusal::Refusal;
 pub use secret::{Secret, without_credentials};

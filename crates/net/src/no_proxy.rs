@@ -19,6 +19,10 @@ impl NoProxy {
     /// Whether a host (without brackets) is reached directly.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
+        // The usual case, asked for every request of a batch.
+        if self.0.is_empty() {
+            return false;
+        }
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let address: Option<IpAddr> = host.parse().ok();
         self.0

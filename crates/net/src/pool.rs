@@ -1,39 +1,21 @@
 //! Connections at rest, by where they lead.
+//!
+//! A batch takes and gives one tens of thousands of times a second, with a thousand at rest or ten thousand hosts, so nothing
+//! here walks through what rests: each route has its queue, and all together are ordered by when they came. What is asked of
+//! a connection, or costs a system call, is done outside the lock.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::connection::Connection;
+use crate::route::Route;
 
 /// A connection that rested longer than this is not used again: servers close theirs after five to seventy-five
 /// seconds, and a request sent into a close costs more than a new connection.
-const REST: Duration = Duration::from_secs(30);
-
-/// Connections at rest in all, each of them a file descriptor: eight hosts with as many as they may have, and far below the
-/// 1024 that a process usually gets.
-pub(crate) const TOTAL: usize = 128;
-
-/// Where a connection leads: requests with equal routes can share it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Route {
-    /// Scheme, host and port of the origin; for absolute-form requests those of the proxy.
-    pub(crate) peer: String,
-    /// The proxy in between, with its login's user: two users never share a connection.
-    pub(crate) proxy: Option<String>,
-    /// Whether our certificate was shown: who merely was redirected here must not ask with it.
-    pub(crate) certified: bool,
-}
-
-/// One that rests.
-#[derive(Debug)]
-struct Resting<C> {
-    route: Route,
-    connection: C,
-    since: Instant,
-}
+pub(crate) const REST: Duration = Duration::from_secs(30);
 
 /// What a pool asks of what it holds. Connections do; tests have something smaller.
 pub(crate) trait Reusable {
@@ -47,12 +29,31 @@ impl Reusable for Connection {
     }
 }
 
+/// One that rests.
+#[derive(Debug)]
+struct Resting<C> {
+    /// Its place among all that ever came.
+    number: u64,
+    connection: C,
+    since: Instant,
+}
+
+/// Those that rest. A number is in `ages` as long as it is in a queue.
+#[derive(Debug)]
+struct Idle<C> {
+    /// Where each route's connections rest, the oldest first. Empty queues stay for a while: they are soon used again.
+    queues: HashMap<Arc<Route>, VecDeque<Resting<C>>>,
+    /// All of them, the oldest first.
+    ages: BTreeMap<u64, Arc<Route>>,
+    /// How many ever came.
+    came: u64,
+}
+
 /// Connections at rest. What has rested for too long is closed when the pool is next used, whatever it is used for; until
 /// then the bound on all of them holds.
 #[derive(Debug)]
 pub(crate) struct Pool<C = Connection> {
-    /// By the time that they came. The last to come is the first to go: it is the least likely to have been closed.
-    idle: Mutex<VecDeque<Resting<C>>>,
+    idle: Mutex<Idle<C>>,
     /// How many are kept a route.
     each: usize,
     /// How many are kept in all.
@@ -61,56 +62,100 @@ pub(crate) struct Pool<C = Connection> {
 
 impl<C: Reusable> Pool<C> {
     pub(crate) fn new(each: usize, total: usize) -> Self {
+        let idle = Idle {
+            queues: HashMap::new(),
+            ages: BTreeMap::new(),
+            came: 0,
+        };
         Self {
-            idle: Mutex::default(),
+            idle: Mutex::new(idle),
             each,
             total,
         }
     }
 
-    /// A connection that can take a request, if one rests.
-    pub(crate) fn take(&self, route: &Route) -> Option<C> {
-        let mut idle = self.rested();
-        while let Some(at) = idle.iter().rposition(|resting| resting.route == *route) {
-            let mut resting = idle.remove(at)?;
-            if resting.connection.is_reusable() {
-                return Some(resting.connection);
+    /// A connection that can take a request, if one rests, with its route. The last to come is the first to go: it is the
+    /// least likely to have been closed.
+    pub(crate) fn take(&self, route: &Route) -> Option<(Arc<Route>, C)> {
+        loop {
+            let mut closed = Vec::new();
+            let (route, mut connection) = {
+                let mut idle = self.lock();
+                idle.retire(Instant::now(), &mut closed);
+                idle.newest(route)?
+            };
+            if connection.is_reusable() {
+                return Some((route, connection));
             }
         }
-        None
     }
 
     /// Lets a connection rest, if it can be used again and there is room for its route. Where there are too many in all,
     /// the oldest goes.
-    pub(crate) fn give(&self, route: Route, mut connection: C) {
+    pub(crate) fn give(&self, route: Arc<Route>, mut connection: C) {
         if !connection.is_reusable() {
             return;
         }
-        let mut idle = self.rested();
-        let alike = idle.iter().filter(|resting| resting.route == route);
-        if alike.count() >= self.each {
-            return;
+        let now = Instant::now();
+        // Declared first, so that they are dropped, which closes sockets, when the lock has been let go.
+        let mut closed = Vec::new();
+        let mut idle = self.lock();
+        idle.retire(now, &mut closed);
+        let full = idle.queues.get(&route).map_or(0, VecDeque::len) >= self.each;
+        if full {
+            closed.push(connection);
+        } else {
+            idle.push(route, connection, now);
         }
-        idle.push_back(Resting {
-            route,
-            connection,
-            since: Instant::now(),
-        });
-        if idle.len() > self.total {
-            idle.pop_front();
+        if idle.ages.len() > self.total {
+            closed.extend(idle.oldest());
+        }
+        if idle.queues.len() > self.total.saturating_mul(2) {
+            idle.queues.retain(|_, queue| !queue.is_empty());
         }
     }
 
-    /// Those that have not rested for too long.
-    fn rested(&self) -> MutexGuard<'_, VecDeque<Resting<C>>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while idle
-            .front()
-            .is_some_and(|oldest| oldest.since.elapsed() >= REST)
-        {
-            idle.pop_front();
+    fn lock(&self) -> MutexGuard<'_, Idle<C>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<C> Idle<C> {
+    fn push(&mut self, route: Arc<Route>, connection: C, since: Instant) {
+        self.came += 1;
+        let number = self.came;
+        self.ages.insert(number, Arc::clone(&route));
+        let queue = self.queues.entry(route).or_default();
+        queue.push_back(Resting {
+            number,
+            connection,
+            since,
+        });
+    }
+
+    /// The last that came for a route.
+    fn newest(&mut self, route: &Route) -> Option<(Arc<Route>, C)> {
+        let resting = self.queues.get_mut(route)?.pop_back()?;
+        let route = self.ages.remove(&resting.number)?;
+        Some((route, resting.connection))
+    }
+
+    /// The first that came of all: it is the first in its queue, too.
+    fn oldest(&mut self) -> Option<C> {
+        let (_, route) = self.ages.pop_first()?;
+        let resting = self.queues.get_mut(&route)?.pop_front()?;
+        Some(resting.connection)
+    }
+
+    /// Moves those that have rested for too long to `closed`.
+    fn retire(&mut self, now: Instant, closed: &mut Vec<C>) {
+        while let Some((_, route)) = self.ages.first_key_value() {
+            let oldest = self.queues.get(route).and_then(VecDeque::front);
+            if oldest.is_some_and(|oldest| now.duration_since(oldest.since) < REST) {
+                return;
+            }
+            closed.extend(self.oldest());
         }
-        idle
     }
 }
 
@@ -125,47 +170,95 @@ mod tests {
         }
     }
 
-    fn route(peer: &str) -> Route {
-        Route {
-            peer: peer.into(),
-            proxy: None,
+    fn route(host: &str) -> Arc<Route> {
+        Arc::new(Route {
+            secure: false,
+            host: host.into(),
+            port: 80,
             certified: false,
-        }
+        })
     }
 
     fn held(pool: &Pool<u32>) -> Vec<u32> {
-        let idle = pool.idle.lock().unwrap();
-        idle.iter().map(|resting| resting.connection).collect()
+        let idle = pool.lock();
+        let queues = idle.queues.values().flatten();
+        let mut all: Vec<_> = queues.map(|held| (held.number, held.connection)).collect();
+        all.sort_unstable();
+        let numbers: Vec<u64> = all.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, idle.ages.keys().copied().collect::<Vec<_>>());
+        all.into_iter().map(|(_, connection)| connection).collect()
+    }
+
+    fn taken(pool: &Pool<u32>, host: &str) -> Option<u32> {
+        let (found, connection) = pool.take(&route(host))?;
+        assert_eq!(found, route(host));
+        Some(connection)
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_rested_too_long_goes_wherever_it_leads() {
         let pool = Pool::new(2, 10);
-        for (peer, connection) in [("a", 0), ("b", 2), ("b", 4), ("b", 6), ("b", 7)] {
-            pool.give(route(peer), connection);
+        for (host, connection) in [("a", 0), ("b", 2), ("b", 4), ("b", 6), ("b", 7)] {
+            pool.give(route(host), connection);
         }
         assert_eq!(held(&pool), [0, 2, 4], "two a route, and no closed ones");
         tokio::time::advance(REST / 2).await;
         pool.give(route("c"), 8);
         tokio::time::advance(REST / 2).await;
-        assert_eq!(pool.take(&route("d")), None);
+        assert_eq!(taken(&pool, "d"), None);
         assert_eq!(held(&pool), [8]);
-        assert_eq!(pool.take(&route("c")), Some(8));
+        assert_eq!(taken(&pool, "c"), Some(8));
     }
 
     #[tokio::test(start_paused = true)]
     async fn all_together_have_a_bound_and_the_last_to_come_is_the_first_to_go() {
         let pool = Pool::new(2, 3);
-        for (peer, connection) in [("a", 0), ("b", 2), ("c", 4), ("c", 6)] {
-            pool.give(route(peer), connection);
+        for (host, connection) in [("a", 0), ("b", 2), ("c", 4), ("c", 6)] {
+            pool.give(route(host), connection);
         }
         assert_eq!(held(&pool), [2, 4, 6]);
-        assert_eq!(pool.take(&route("c")), Some(6));
-        assert_eq!(pool.take(&route("a")), None);
+        assert_eq!(taken(&pool, "c"), Some(6));
+        assert_eq!(taken(&pool, "a"), None);
         let certified = Route {
             certified: true,
-            ..route("b")
+            ..(*route("b")).clone()
         };
-        assert_eq!(pool.take(&certified), None, "not the same road");
+        assert!(pool.take(&certified).is_none(), "not the same road");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_closed_while_it_rested_is_passed_over() {
+        #[derive(Debug)]
+        struct Closing(u32, u32);
+        impl Reusable for Closing {
+            fn is_reusable(&mut self) -> bool {
+                self.1 -= 1;
+                self.1 > 0
+            }
+        }
+        let pool = Pool::new(8, 8);
+        for (name, uses) in [(1, 9), (2, 2), (3, 2)] {
+            pool.give(route("a"), Closing(name, uses));
+        }
+        assert_eq!(pool.take(&route("a")).unwrap().1.0, 1);
+        assert!(pool.take(&route("a")).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ten_thousand_hosts_and_a_thousand_connections_to_one_stay_within_the_bound() {
+        let pool = Pool::new(1_000, 1_000);
+        for host in 0..10_000 {
+            pool.give(route(&host.to_string()), host * 2);
+        }
+        let last: Vec<u32> = (9_000..10_000).map(|host| host * 2).collect();
+        assert_eq!(held(&pool), last);
+        assert!(pool.lock().queues.len() <= 2_001);
+        for connection in 0..1_001 {
+            pool.give(route("one"), connection * 2);
+        }
+        assert_eq!(held(&pool).len(), 1_000);
+        let one = || pool.take(&route("one"));
+        assert_eq!(std::iter::from_fn(one).count(), 1_000);
+        assert_eq!(held(&pool), [0u32; 0]);
     }
 }

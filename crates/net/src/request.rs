@@ -13,12 +13,12 @@ use http::header::{
 };
 use http::{HeaderName, Request};
 use http_body_util::Empty;
-use url::Url;
+use url::{Position, Url};
 
 use crate::auth::Shown;
 use crate::client::{ClientConfig, Fetch};
-use crate::connector::Target;
 use crate::error::{Error, Kind};
+use crate::route::Way;
 use crate::secret::without_credentials;
 use crate::standing::Standing;
 
@@ -35,6 +35,9 @@ const HARMLESS: [HeaderName; 8] = [
     USER_AGENT,
 ];
 
+/// How many fields a request usually has at most: room is made once.
+const FIELDS: usize = 8;
+
 /// The credentials of one request.
 #[derive(Debug, Default)]
 pub(crate) struct AllShown {
@@ -44,15 +47,16 @@ pub(crate) struct AllShown {
     pub(crate) proxy: Option<Shown>,
 }
 
-/// The request for a URL; `forward` when a proxy sees it in absolute-form.
+/// The request for a URL.
 pub(crate) fn request(
     config: &ClientConfig,
-    (url, forward): (&Url, bool),
+    way: &Way<'_>,
     fetch: &Fetch<'_>,
     shown: &AllShown,
 ) -> Result<Request<Empty<Bytes>>, Error> {
-    let target = if forward {
-        absolute(url).to_string()
+    let url = way.url;
+    let target = if way.forward {
+        String::from(absolute(url))
     } else {
         request_target(url).to_owned()
     };
@@ -60,6 +64,7 @@ pub(crate) fn request(
         .body(Empty::new())
         .map_err(|e| Error::new(Kind::Request, url).because(e))?;
     let headers = request.headers_mut();
+    headers.reserve(FIELDS);
     own_fields(headers, url)?;
     if let Some(shown) = &shown.origin {
         headers.insert(AUTHORIZATION, shown.value.clone());
@@ -70,13 +75,18 @@ pub(crate) fn request(
     for name in &config.without {
         headers.remove(name);
     }
-    let standing = Standing::of(url, fetch.given);
-    users_fields(headers, &config.headers, |name| match *name {
+    let goes = |name: &HeaderName| match *name {
         // Whoever the request is for, this is for the proxy, and only in absolute-form is there one to read it.
-        PROXY_AUTHORIZATION => forward,
-        _ => standing == Standing::Named || HARMLESS.contains(name),
-    });
-    headers.extend(fetch.headers.clone());
+        PROXY_AUTHORIZATION => way.forward,
+        _ => way.standing == Standing::Named || HARMLESS.contains(name),
+    };
+    users_fields(headers, &config.headers, goes);
+    if let Some(own) = fetch.own {
+        users_fields(headers, own, goes);
+    }
+    if !fetch.headers.is_empty() {
+        headers.extend(fetch.headers.clone());
+    }
     if let Some(range) = &fetch.range {
         headers.insert(RANGE, range_field(range, url)?);
     }
@@ -84,10 +94,7 @@ pub(crate) fn request(
 }
 
 fn own_fields(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
-    let host = Target::of(url)
-        .map(|t| host_field(&t, url))
-        .unwrap_or_default();
-    let host = HeaderValue::from_str(&host);
+    let host = HeaderValue::from_str(authority(url));
     headers.insert(
         HOST,
         host.map_err(|e| Error::new(Kind::Request, url).because(e))?,
@@ -121,18 +128,14 @@ fn range_field(range: &Range<u64>, url: &Url) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(&text).map_err(|e| Error::new(Kind::Request, url).because(e))
 }
 
-/// The port is left out when it is the scheme's own.
-fn host_field(target: &Target, url: &Url) -> String {
-    match url.port() {
-        Some(_) => target.to_string(),
-        None if target.host.contains(':') => format!("[{}]", target.host),
-        None => target.host.clone(),
-    }
+/// Host and port; the port is left out when it is the scheme's own.
+fn authority(url: &Url) -> &str {
+    &url[Position::BeforeHost..Position::AfterPort]
 }
 
 /// Path and query, as the request line has them.
 pub(crate) fn request_target(url: &Url) -> &str {
-    &url[url::Position::BeforePath..url::Position::AfterQuery]
+    &url[Position::BeforePath..Position::AfterQuery]
 }
 
 /// The URL as a proxy wants to see it: without credentials and fragment.
@@ -148,7 +151,7 @@ mod tests {
 
     /// What a request for `url` carries of these fields.
     fn sent(url: &str, forward: bool, users: &[(&'static str, &'static str)]) -> HeaderMap {
-        let (url, given) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
+        let (url, given): (Url, Url) = (url.parse().unwrap(), "http://a.test/x".parse().unwrap());
         let pair = |(name, value): &(&'static str, &'static str)| {
             let name = HeaderName::from_static(name);
             (name, HeaderValue::from_static(value))
@@ -158,12 +161,18 @@ mod tests {
             ..ClientConfig::default()
         };
         let fetch = Fetch {
+            own: None,
             url: &given,
             given: &given,
             range: Some(3..9),
             headers: HeaderMap::new(),
+            shared: false,
         };
-        let request = request(&config, (&url, forward), &fetch, &AllShown::default());
+        let way = Way {
+            forward,
+            ..Way::to(&url, &given, &config)
+        };
+        let request = request(&config, &way, &fetch, &AllShown::default());
         request.unwrap().headers().clone()
     }
 
@@ -216,6 +225,19 @@ mod tests {
             );
             assert_eq!(headers[USER_AGENT], "mine");
             assert_ne!(headers[HOST], "virtual.test");
+        }
+    }
+
+    #[test]
+    fn the_host_is_named_with_its_port_unless_that_is_the_schemes_own() {
+        for (url, host) in [
+            ("http://me:s@h.test/", "h.test"),
+            ("http://h.test:80/", "h.test"),
+            ("http://H.test:443/", "h.test:443"),
+            ("https://[::1]/", "[::1]"),
+            ("https://[::1]:80/a@b:1", "[::1]:80"),
+        ] {
+            assert_eq!(sent(url, false, &[])[HOST], host, "{url}");
         }
     }
 

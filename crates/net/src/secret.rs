@@ -32,6 +32,9 @@ impl fmt::Debug for Secret {
 #[must_use]
 pub fn without_credentials(url: &Url) -> Url {
     let mut url = url.clone();
+    if url.username().is_empty() && url.password().is_none() {
+        return url;
+    }
     // These fail only for URLs that cannot have credentials, which is the state that is wanted.
     let _ = url.set_username("");
     let _ = url.set_password(None);

@@ -17,10 +17,49 @@ impl Standing {
     /// That of the origin of `url`, where the user gave `given`.
     #[must_use]
     pub fn of(url: &Url, given: &Url) -> Self {
-        if url.origin() == given.origin() {
+        // What `Url::origin` compares for these schemes, without a copy of both hosts; for others every origin is another.
+        let alike = |url: &Url, given: &Url| {
+            url.scheme() == given.scheme()
+                && url.host() == given.host()
+                && url.port_or_known_default() == given.port_or_known_default()
+        };
+        if matches!(url.scheme(), "http" | "https") && alike(url, given) {
             Self::Named
         } else {
             Self::Other
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_scheme_host_and_port_make_an_origin() {
+        let of = |url: &str| {
+            let given: Url = "http://a.test/x".parse().unwrap();
+            let url: Url = url.parse().unwrap();
+            let standing = Standing::of(&url, &given);
+            assert_eq!(
+                standing == Standing::Named,
+                url.origin() == given.origin(),
+                "{url}"
+            );
+            standing
+        };
+        for named in ["http://a.test/", "http://me:s@A.TEST:80/y?z#f"] {
+            assert_eq!(of(named), Standing::Named);
+        }
+        for other in [
+            "https://a.test/x",
+            "http://a.test:81/x",
+            "http://b.test/x",
+            "http://a.test./x",
+            "http://[::1]/x",
+            "data:a.test",
+        ] {
+            assert_eq!(of(other), Standing::Other);
         }
     }
 }

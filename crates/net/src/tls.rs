@@ -7,6 +7,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use haul_plan::Offer;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -22,6 +23,7 @@ use url::Url;
 
 use crate::connector::Stream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
+use crate::offered::{Configs, Peer};
 use crate::standing::Standing;
 use crate::trust::{self, TrustedFiles, certificates, is_authority};
 
@@ -58,7 +60,7 @@ impl std::fmt::Debug for Identity {
 }
 
 /// Settings in rustls' own form, made when first needed.
-type Slot = OnceLock<Result<Arc<ClientConfig>, rustls::Error>>;
+type Slot = OnceLock<Result<Configs, rustls::Error>>;
 
 /// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
 #[derive(Debug)]
@@ -84,7 +86,7 @@ impl Tls {
         if tls.options.cacert.is_some() || tls.options.identity.is_some() {
             let config = tls.build(tls.options.identity.as_ref())?;
             let (slot, _) = tls.slot(Standing::Named);
-            let _ = slot.set(Ok(Arc::new(config)));
+            let _ = slot.set(Ok(Configs::new(&config)));
         }
         Ok(tls)
     }
@@ -93,29 +95,32 @@ impl Tls {
     pub(crate) async fn connect(
         &self,
         stream: Stream,
-        (host, standing): (&str, Standing),
+        peer: Peer<'_>,
         url: &Url,
     ) -> Result<Stream, Error> {
-        let (slot, identity) = self.slot(standing);
+        let (slot, identity) = self.slot(peer.standing);
         let config = slot.get_or_init(|| match self.build(identity) {
-            Ok(config) => Ok(Arc::new(config)),
+            Ok(config) => Ok(Configs::new(&config)),
             Err(ConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
-        let config = config
-            .clone()
-            .map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e))?;
-        let name = ServerName::try_from(host.to_owned());
+        let configs = config
+            .as_ref()
+            .map_err(|e| Error::new(Kind::Tls(TlsProblem::Roots), url).because(e.clone()))?;
+        let config = Arc::clone(configs.offering(peer.offer));
+        let name = ServerName::try_from(peer.host.to_owned());
         let name =
             name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
         match TlsConnector::from(config)
             .connect(name, BufReader::with_capacity(RECORDS, stream))
             .await
         {
-            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(error) => Err(match kind(&error) {
+            Ok(stream) => Some(Stream::Tls(Box::new(stream)))
+                .filter(|stream| peer.offer != Offer::Http2 || stream.is_http2())
+                .ok_or_else(|| Error::new(Kind::Tls(TlsProblem::NoHttp2), url)),
+            Err(error) => Err(match kind(&error, peer.offer) {
                 // All that rustls adds is how that looks from within.
-                kind @ Kind::Tls(TlsProblem::NotTls) => Error::new(kind, url),
+                kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
                 kind => Error::new(kind, url).because(error),
             }),
         }
@@ -135,7 +140,7 @@ impl Tls {
         let builder = builder
             .dangerous()
             .with_custom_certificate_verifier(self.verifier()?);
-        let mut config = match identity {
+        let config = match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let certificates = certificates(&identity.certificates, "--cert")?;
@@ -148,8 +153,6 @@ impl Tls {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
-        // Said explicitly: with h2 offered, many segments would silently share one connection and its limits.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
     }
 
@@ -202,7 +205,7 @@ fn provider() -> CryptoProvider {
 }
 
 /// What a failed handshake means. rustls' own errors come wrapped in the stream's.
-fn kind(error: &io::Error) -> Kind {
+fn kind(error: &io::Error, offer: Offer) -> Kind {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -210,6 +213,11 @@ fn kind(error: &io::Error) -> Kind {
         Some(rustls::Error::InvalidCertificate(certificate)) => problem(certificate),
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             TlsProblem::NotTls
+        }
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol))
+            if offer == Offer::Http2 =>
+        {
+            TlsProblem::NoHttp2
         }
         Some(rustls::Error::AlertReceived(alert)) if is_about_us(*alert) => {
             TlsProblem::ClientCertificate

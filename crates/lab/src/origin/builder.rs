@@ -9,12 +9,15 @@ use rustls::ServerConfig;
 
 use super::{Origin, Resource, Role, State};
 use crate::pace::Pace;
+use crate::shelf::Shelf;
 
 /// How an origin is set up.
 #[derive(Debug)]
 pub struct OriginBuilder {
     /// Which resources there are, or that it is a proxy.
     pub(crate) role: Role,
+    /// Has what no resource is named for.
+    shelf: Option<Shelf>,
     /// Speaks TLS with these.
     tls: Option<Arc<ServerConfig>>,
     /// Bytes a second for each connection.
@@ -33,6 +36,7 @@ impl OriginBuilder {
     pub(crate) fn new(role: Role) -> Self {
         Self {
             role,
+            shelf: None,
             tls: None,
             rate_per_connection: None,
             rate_total: None,
@@ -48,6 +52,13 @@ impl OriginBuilder {
         if let Role::Origin(resources) = &mut self.role {
             resources.insert(path.into(), resource);
         }
+        self
+    }
+
+    /// Serves a shelf's file under every path that no resource has.
+    #[must_use]
+    pub fn shelf(mut self, shelf: Shelf) -> Self {
+        self.shelf = Some(shelf);
         self
     }
 
@@ -100,6 +111,7 @@ impl OriginBuilder {
     pub async fn start(self) -> Origin {
         let state = State {
             role: self.role.into(),
+            shelf: self.shelf,
             log: Default::default(),
             open: Default::default(),
             mishap: Default::default(),

@@ -11,6 +11,7 @@ use crate::content::Content;
 use crate::listening::Mishap;
 use crate::pace::Pace;
 use crate::proxy::Upstream;
+use crate::shelf::Shelf;
 
 /// What it is.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ impl From<Role> for Shared {
 pub(crate) struct State {
     /// What it answers with.
     pub(crate) role: Shared,
+    /// Has what no resource is named for.
+    pub(crate) shelf: Option<Shelf>,
     /// What was asked.
     pub(crate) log: Log,
     /// Connections that are open now.
@@ -70,7 +73,8 @@ impl State {
                 let resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
                 let resource = resources.get(asked.path()).cloned();
                 drop(resources);
-                self.of_resource(&asked, resource)
+                let shelved = || Some(self.shelf.as_ref()?.resource(&asked));
+                self.of_resource(&asked, resource.or_else(shelved))
             }
             Shared::Proxy(upstream) => under(&upstream.rules, &asked, upstream.reply(&asked)),
         }));

@@ -13,6 +13,7 @@ mod ranges;
 mod rates;
 mod raw;
 mod scripts;
+mod shelf;
 mod socks;
 mod statuses;
 mod tls;

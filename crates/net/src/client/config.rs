@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use haul_plan::RedirectOptions;
+use haul_plan::{Http, RedirectOptions};
 use http::HeaderName;
 use http::header::HeaderMap;
 use url::Url;
@@ -22,6 +22,8 @@ pub struct ClientConfig {
     pub stall_timeout: Duration,
     /// Which proxy for which URL.
     pub proxy: ProxyRules,
+    /// Which version of HTTP, for requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
+    pub http: Http,
     /// Whom to trust.
     pub tls: TlsOptions,
     /// What redirects may do.
@@ -35,6 +37,9 @@ pub struct ClientConfig {
     pub without: Vec<HeaderName>,
     /// Connections kept at rest for each peer.
     pub idle: usize,
+    /// Connections kept at rest in all, each of them a file descriptor; `idle` if that is more. As many shared ones
+    /// may rest besides.
+    pub idle_total: usize,
 }
 
 impl Default for ClientConfig {
@@ -44,12 +49,15 @@ impl Default for ClientConfig {
             // Longer than a TCP retransmission after a lost wireless link, shorter than a user's patience.
             stall_timeout: Duration::from_secs(30),
             proxy: ProxyRules::default(),
+            http: Http::default(),
             tls: TlsOptions::default(),
             redirects: RedirectOptions::default(),
             credentials: Credentials::default(),
             headers: HeaderMap::new(),
             without: Vec::new(),
             idle: 16,
+            // Eight hosts with as many as they may have, and far below the 1024 that a process usually gets.
+            idle_total: 128,
         }
     }
 }
@@ -63,6 +71,12 @@ pub struct Fetch<'a> {
     pub given: &'a Url,
     /// Which bytes; an end of `u64::MAX` is open. `None`: no Range is sent.
     pub range: Option<Range<u64>>,
+    /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: to origins that the
+    /// user did not name go only those that say what is wanted.
+    pub own: Option<&'a HeaderMap>,
     /// Further header fields: conditions.
     pub headers: HeaderMap,
+    /// Whether it may share a connection with others, by HTTP/2. For small files; what is large enough to come in segments is
+    /// faster over connections of its own.
+    pub shared: bool,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 use super::Family;
 
@@ -41,17 +42,23 @@ pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
     }
 }
 
-/// The first connection that comes about, its receive buffer of a given size if one is told. Dropping the future drops all
-/// attempts.
+/// The first connection that comes about, its receive buffer of a given size if one is told, and how long it took by itself.
+/// Dropping the future drops all attempts.
 pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
     buffer: Option<usize>,
-) -> io::Result<TcpStream> {
+) -> io::Result<(TcpStream, Duration)> {
     let addresses = addresses
         .iter()
         .map(|address| SocketAddr::new(*address, port));
-    prepared(race(addresses, TcpStream::connect).await?, buffer)
+    let dial = |address| async move {
+        let begun = Instant::now();
+        let stream = TcpStream::connect(address).await?;
+        Ok((stream, begun.elapsed()))
+    };
+    let (stream, took) = race(addresses, dial).await?;
+    Ok((prepared(stream, buffer)?, took))
 }
 
 /// The first of these addresses that `dial` reaches, each begun when the one before has refused or kept silent for
@@ -100,7 +107,7 @@ fn prepared(stream: TcpStream, buffer: Option<usize>) -> io::Result<TcpStream> {
 mod tests {
     use std::sync::Mutex;
 
-    use tokio::time::{Instant, sleep};
+    use tokio::time::sleep;
 
     use super::*;
 

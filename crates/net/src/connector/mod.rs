@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use dns::Dns;
-pub use dns::Pin;
+pub use dns::{Pin, Resolver};
 pub use stream::Stream;
 pub use target::{ConnectorConfig, Family, Target};
 pub use tcp::{Gauge, Tcp};
@@ -31,8 +31,8 @@ pub use tcp::{Gauge, Tcp};
 use crate::auth::Sessions;
 use crate::error::{Error, Kind};
 use crate::limit::Limit;
+use crate::offered::Peer;
 use crate::proxy::{Proxy, ProxyScheme};
-use crate::standing::Standing;
 use crate::tls::Tls;
 
 /// A stream that was made, and how long its steps took.
@@ -48,6 +48,8 @@ pub struct Reached {
     pub connect: Duration,
     /// TLS with the target.
     pub tls: Duration,
+    /// About a journey there and back: how long TCP took with the address that answered, or through a proxy the whole way.
+    pub round_trip: Duration,
 }
 
 /// Makes streams. Cloning is cheap and shares the name cache.
@@ -68,7 +70,11 @@ struct Shared {
 
 impl Connector {
     pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
-        let dns = Dns::new(config.pins.clone());
+        let dns = Dns::new(
+            config.pins.clone(),
+            config.resolver,
+            config.dns_servers.clone(),
+        );
         let limit = config.limit_rate.map(Limit::new);
         let shared = Shared {
             config,
@@ -123,6 +129,7 @@ impl Connector {
             }
             .map_err(|error| error.through(proxy))?;
             reached.connect += begun.elapsed();
+            reached.round_trip = reached.connect;
             Ok(reached)
         })
         .await
@@ -142,25 +149,23 @@ impl Connector {
             .await
     }
 
-    /// TLS with a host on top of a stream, HTTP/1.1 alone offered by ALPN. Its time is what the way there has left of the
-    /// connect timeout.
+    /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.
     ///
     /// # Errors
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
     pub async fn secure(
         &self,
         reached: Reached,
-        (host, standing): (&str, Standing),
+        peer: Peer<'_>,
         url: &Url,
     ) -> Result<Reached, Error> {
         let target = Target {
-            host: host.to_owned(),
+            host: peer.host.to_owned(),
             port: reached.peer.port(),
         };
         let spent = reached.dns + reached.connect;
         self.in_time(&target, (None, url), spent, async {
             let begun = Instant::now();
-            let peer = (host, standing);
             let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
             Ok(Reached {
                 stream,
@@ -216,7 +221,7 @@ impl Connector {
         let limit = self.shared.limit.as_ref();
         let buffer = limit.map(Limit::buffer);
         let connected = eyeballs::connect(&addresses, target.port, buffer).await;
-        let stream =
+        let (stream, round_trip) =
             connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
         let peer = stream
             .peer_addr()
@@ -228,6 +233,7 @@ impl Connector {
             dns,
             connect,
             tls: Duration::ZERO,
+            round_trip,
         })
     }
 }

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
 use super::tcp::{Gauge, Tcp};
+use crate::tls::refused_certificate;
 
 /// A stream to a peer.
 #[derive(Debug)]
@@ -31,6 +32,15 @@ impl Stream {
             Self::Rewound(_, stream) => stream.gauge(),
         }
     }
+
+    /// Whether HTTP/2 was agreed on for it.
+    #[must_use]
+    pub(crate) fn is_http2(&self) -> bool {
+        match self {
+            Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
+            _ => false,
+        }
+    }
 }
 
 impl AsyncRead for Stream {
@@ -41,7 +51,15 @@ impl AsyncRead for Stream {
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => {
+                let read = Pin::new(stream.as_mut()).poll_read(cx, buffer);
+                if let Poll::Ready(Err(error)) = &read
+                    && refused_certificate(error)
+                {
+                    stream.get_ref().0.get_ref().gauge().refuse();
+                }
+                read
+            }
             Self::Rewound(early, stream) => {
                 if early.is_empty() {
                     return Pin::new(stream.as_mut()).poll_read(cx, buffer);

@@ -1,10 +1,11 @@
 //! Where a stream leads, and the settings that all streams share.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use url::Url;
 
-use super::Pin;
+use super::{Pin, Resolver};
 
 /// Which addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,6 +74,11 @@ pub struct ConnectorConfig {
     pub family: Family,
     /// Addresses told beforehand (`--resolve`): these names are not looked up.
     pub pins: Vec<Pin>,
+    /// Who looks up the others.
+    pub resolver: Resolver,
+    /// Name servers to ask in place of the system's, by our own resolver and with nobody asked instead of them. Names that mean
+    /// something on this machine alone are still the system's.
+    pub dns_servers: Vec<SocketAddr>,
     /// Bytes a second that all streams together may read.
     pub limit_rate: Option<u64>,
 }
@@ -84,6 +90,8 @@ impl Default for ConnectorConfig {
             connect_timeout: Duration::from_secs(15),
             family: Family::default(),
             pins: Vec::new(),
+            resolver: Resolver::default(),
+            dns_servers: Vec::new(),
             limit_rate: None,
         }
     }

@@ -10,7 +10,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -29,6 +29,8 @@ struct Readings {
     low_water: AtomicU32,
     /// Bytes that were read from the socket. Set below.
     came: AtomicU64,
+    /// Whether TLS ended because of our certificate. Set in between: HTTP/2 keeps no more than the text of an error.
+    refused: AtomicBool,
 }
 
 impl Gauge {
@@ -47,6 +49,16 @@ impl Gauge {
     #[must_use]
     pub fn came(&self) -> u64 {
         self.0.came.load(Ordering::Relaxed)
+    }
+
+    /// The peer ended TLS because of our certificate.
+    pub(crate) fn refuse(&self) {
+        self.0.refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it did.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.0.refused.load(Ordering::Relaxed)
     }
 }
 

@@ -1,10 +1,12 @@
 //! The way to a proxy, and through one that wants addresses.
 
+use haul_plan::Offer;
 use tokio::time::Instant;
 use url::Url;
 
 use super::{Connector, Reached, Stream, Target, socks5};
 use crate::error::{Error, Kind};
+use crate::offered::Peer;
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 
@@ -22,7 +24,11 @@ impl Connector {
         let mut reached = self.tcp(&target, url).await?;
         if proxy.scheme == ProxyScheme::Https {
             let begun = Instant::now();
-            let peer = (proxy.host.as_str(), Standing::Other);
+            let peer = Peer {
+                host: &proxy.host,
+                standing: Standing::Other,
+                offer: Offer::Http1,
+            };
             reached.stream = self.shared.tls.connect(reached.stream, peer, url).await?;
             reached.connect += begun.elapsed();
         }

@@ -5,12 +5,15 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod a29;
 mod connections;
 mod credentials;
 mod hostile;
 mod hostile_proxies;
 mod low_water;
+mod names;
 mod proxies;
+mod sharing;
 mod trust;
 
 use std::time::Duration;
@@ -30,10 +33,12 @@ fn client(config: ClientConfig) -> Client {
 async fn get(client: &Client, url: &str) -> Result<Answer, Error> {
     let url: Url = url.parse().unwrap();
     let fetch = Fetch {
+        own: None,
         url: &url,
         given: &url,
         range: None,
         headers: http::HeaderMap::new(),
+        shared: false,
     };
     within(LIMIT, client.fetch(fetch)).await
 }

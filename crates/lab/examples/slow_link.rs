@@ -1,0 +1,49 @@
+//! A slow link as a program of its own, for benches: relays to an address with latency and a rate, until its standard input ends.
+//!
+//! Use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]
+//!
+//! The delay is one way. Where it listens stands in the first line of its standard output.
+
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use haul_lab::SlowLink;
+
+const USE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(link) = link(&arguments) else {
+        let _ = writeln!(std::io::stderr(), "{USE}");
+        return ExitCode::from(2);
+    };
+    let link = link.start().await;
+    let mut out = std::io::stdout();
+    if writeln!(out, "{}", link.address()).is_err() || out.flush().is_err() {
+        return ExitCode::FAILURE;
+    }
+    // Whoever started it ends it by ending: no link outlives its bench.
+    let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    let _ = ended.await;
+    ExitCode::SUCCESS
+}
+
+/// The link that the arguments describe.
+fn link(arguments: &[String]) -> Option<SlowLink> {
+    let (target, options) = arguments.split_first()?;
+    let mut link = SlowLink::to(target.parse::<SocketAddr>().ok()?);
+    let (pairs, rest) = options.as_chunks::<2>();
+    for [name, value] in pairs {
+        link = match name.as_str() {
+            "--delay" => link.latency(Duration::from_millis(
+                value.strip_suffix("ms")?.parse().ok()?,
+            )),
+            "--rate" => link.rate_per_connection(value.parse().ok()?),
+            _ => return None,
+        };
+    }
+    rest.is_empty().then_some(link)
+}

@@ -1,0 +1,135 @@
+//! A name server over UDP whose answers are a script's (RFC 1035 section 4).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
+
+/// IPv4 addresses, as a question's kind.
+const A: u16 = 1;
+
+/// IPv6 addresses, as a question's kind.
+const AAAA: u16 = 28;
+
+/// What a name server says of a name.
+#[derive(Debug, Clone)]
+pub enum NameReply {
+    /// These addresses, those of the kind that was asked for, with this time to live in seconds.
+    Addresses(Vec<IpAddr>, u32),
+    /// There is no such name.
+    NoSuchName,
+    /// It has a failure.
+    Failure,
+    /// Nothing.
+    Silence,
+}
+
+/// A running name server. Dropped, it stops.
+#[derive(Debug)]
+pub struct NameServer {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<(String, u16)>>>,
+    _tasks: JoinSet<()>,
+}
+
+impl NameServer {
+    /// Starts one on a free port; `script` says what it says of a name, which is in lower case and without a last dot.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(script: impl Fn(&str) -> NameReply + Send + 'static) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
+        let address = socket.local_addr().expect("a bound port");
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&asked);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut packet = [0; 1_500];
+            while let Ok((length, from)) = socket.recv_from(&mut packet).await {
+                let Some((name, kind, end)) = question(&packet[..length]) else {
+                    continue;
+                };
+                let reply = script(&name);
+                log.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((name, kind));
+                if let Some(bytes) = answer(&packet[..end], kind, reply) {
+                    // A client that is gone needs none.
+                    let _ = socket.send_to(&bytes, from).await;
+                }
+            }
+        });
+        Self {
+            address,
+            asked,
+            _tasks: tasks,
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The names that were asked for IPv4 addresses, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = asked.iter().filter(|(_, kind)| *kind == A);
+        names.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// The name and the kind that are asked for, and where the question ends.
+fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
+    let (mut at, mut labels) = (12, Vec::new());
+    loop {
+        let length = usize::from(*packet.get(at)?);
+        at += 1;
+        if length == 0 {
+            break;
+        }
+        labels.push(String::from_utf8_lossy(packet.get(at..at + length)?).to_lowercase());
+        at += length;
+    }
+    let kind = u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]);
+    Some((labels.join("."), kind, at + 4)).filter(|_| packet.len() >= at + 4)
+}
+
+fn answer(question: &[u8], kind: u16, reply: NameReply) -> Option<Vec<u8>> {
+    let (code, addresses, life) = match reply {
+        NameReply::Silence => return None,
+        NameReply::Addresses(addresses, life) => (0, addresses, life),
+        NameReply::Failure => (2, Vec::new(), 0),
+        NameReply::NoSuchName => (3, Vec::new(), 0),
+    };
+    let data: Vec<Vec<u8>> = addresses
+        .into_iter()
+        .filter_map(|address| match address {
+            IpAddr::V4(address) if kind == A => Some(address.octets().to_vec()),
+            IpAddr::V6(address) if kind == AAAA => Some(address.octets().to_vec()),
+            _ => None,
+        })
+        .collect();
+    let count = u8::try_from(data.len()).expect("few addresses");
+    let mut bytes = question[..2].to_vec();
+    // An answer; recursion is wanted and to be had. One question, so many answers, and nothing else.
+    bytes.extend([0x81, 0x80 | code, 0, 1, 0, count, 0, 0, 0, 0]);
+    bytes.extend(&question[12..]);
+    for data in data {
+        // The name is that of the question.
+        bytes.extend([0xc0, 12]);
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend([0, 1]);
+        bytes.extend(life.to_be_bytes());
+        bytes.extend(
+            u16::try_from(data.len())
+                .expect("sixteen at most")
+                .to_be_bytes(),
+        );
+        bytes.extend(data);
+    }
+    Some(bytes)
+}

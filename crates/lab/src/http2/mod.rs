@@ -1,0 +1,35 @@
+//! Origins that speak HTTP/2 over TLS (row A29).
+//!
+//! [`Http2Origin`] is a conforming one: a library keeps the rules, and a script says what becomes of each request - served,
+//! refused, reset half way, left hanging, the connection given up. [`FrameOrigin`] writes frames by hand, for what no library
+//! would send. Both tell what they were asked.
+
+pub mod frames;
+mod origin;
+mod raw;
+mod stream;
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+
+pub use origin::{Http2Asked, Http2Origin, Http2Settings};
+pub use raw::{FrameOrigin, Heard};
+pub use stream::Act;
+
+use crate::tls::Issued;
+
+/// A server's settings with this certificate that offers these protocols by ALPN.
+#[must_use]
+pub fn speaking(
+    issued: &Issued,
+    clients: Option<&crate::Authority>,
+    protocols: &[&str],
+) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::clone(&issued.server(clients));
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
+    Arc::new(config)
+}

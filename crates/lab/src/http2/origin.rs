@@ -1,0 +1,281 @@
+//! A conforming HTTP/2 origin under a script. Where a client agrees on HTTP/1.1 it gets the same content over that.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use h2::server::{Builder, Connection};
+use rustls::ServerConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::{JoinError, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::stream::{Act, Stream};
+use crate::listening::{Listening, Mishap};
+
+/// A request, as a script sees it.
+#[derive(Debug, Clone)]
+pub struct Http2Asked {
+    /// Which connection it came over, from 0 on.
+    pub connection: usize,
+    /// Its place among all requests, from 0 on.
+    pub number: usize,
+    /// How many requests of its connection are under way, this one among them.
+    pub among: usize,
+    /// Path and query.
+    pub path: String,
+    /// Who is asked, as the request says.
+    pub authority: String,
+    /// Its header fields.
+    pub headers: HashMap<String, String>,
+    /// Whether it came over HTTP/2.
+    pub http2: bool,
+}
+
+/// What the origin says of itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Http2Settings {
+    /// Requests at once on a connection.
+    pub streams: Option<u32>,
+    /// What it lets a client send, in bytes.
+    pub window: u32,
+    /// Bodies come in frames of no more than this, in bytes.
+    pub pieces: usize,
+}
+
+impl Default for Http2Settings {
+    fn default() -> Self {
+        Self {
+            streams: None,
+            window: 65_535,
+            pieces: 16 * 1024,
+        }
+    }
+}
+
+/// What its connections share.
+pub(super) struct State {
+    pub(super) settings: Http2Settings,
+    script: Box<dyn Fn(&Http2Asked) -> Act + Send + Sync>,
+    connections: AtomicUsize,
+    asked: Mutex<Vec<Http2Asked>>,
+    /// Reasons that clients gave for giving up a request.
+    pub(super) given_up: Mutex<Vec<u32>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").finish_non_exhaustive()
+    }
+}
+
+/// A running origin. Dropped, it closes all its connections, and panics when its script did.
+#[derive(Debug)]
+pub struct Http2Origin {
+    state: Arc<State>,
+    listening: Listening,
+}
+
+impl Http2Origin {
+    /// Starts one on a free port; `script` says what becomes of each request.
+    ///
+    /// # Panics
+    /// When there is no free port.
+    pub async fn start(
+        tls: Arc<ServerConfig>,
+        settings: Http2Settings,
+        script: impl Fn(&Http2Asked) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let state = Arc::new(State {
+            settings,
+            script: Box::new(script),
+            connections: AtomicUsize::new(0),
+            asked: Mutex::default(),
+            given_up: Mutex::default(),
+        });
+        let shared = Arc::clone(&state);
+        let tls = TlsAcceptor::from(tls);
+        let listening = Listening::start(
+            Ipv4Addr::LOCALHOST.into(),
+            Mishap::default(),
+            move |stream| {
+                let (state, tls) = (Arc::clone(&shared), tls.clone());
+                async move {
+                    // The peer sees how it ends; nobody here is to be told.
+                    let _ = accepted(stream, &tls, &state).await;
+                }
+            },
+        )
+        .await;
+        Self { state, listening }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listening.address
+    }
+
+    /// The URL of a path.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("https://{}{path}", self.address())
+    }
+
+    /// Everything that was asked so far, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Http2Asked> {
+        lock(&self.state.asked).clone()
+    }
+
+    /// How many connections have come so far whose TLS was agreed on.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::Relaxed)
+    }
+
+    /// The reasons that clients gave for giving up requests that were left hanging.
+    #[must_use]
+    pub fn given_up(&self) -> Vec<u32> {
+        lock(&self.state.given_up).clone()
+    }
+}
+
+impl State {
+    /// Records a request and asks the script about it.
+    fn act(&self, mut asked: Http2Asked) -> Act {
+        let mut all = lock(&self.asked);
+        asked.number = all.len();
+        all.push(asked.clone());
+        drop(all);
+        (self.script)(&asked)
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accepted(stream: TcpStream, tls: &TlsAcceptor, state: &Arc<State>) -> io::Result<()> {
+    let stream = tls.accept(stream).await?;
+    let number = state.connections.fetch_add(1, Ordering::Relaxed);
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        return plain(stream, state, number).await;
+    }
+    let mut builder = Builder::new();
+    builder.initial_window_size(state.settings.window);
+    if let Some(streams) = state.settings.streams {
+        builder.max_concurrent_streams(streams);
+    }
+    let connection = builder.handshake(stream).await.map_err(io::Error::other)?;
+    serve(connection, state, number).await
+}
+
+/// Requests until the client has gone, or a script has it so.
+async fn serve(
+    mut connection: Connection<TlsStream<TcpStream>, bytes::Bytes>,
+    state: &Arc<State>,
+    number: usize,
+) -> io::Result<()> {
+    let mut streams = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = connection.accept() => accepted,
+            Some(ended) = streams.join_next(), if !streams.is_empty() => {
+                told(ended);
+                continue;
+            }
+        };
+        let Some(accepted) = accepted else {
+            return Ok(());
+        };
+        let (request, respond) = accepted.map_err(io::Error::other)?;
+        // Those that are over are not under way any more.
+        while let Some(ended) = streams.try_join_next() {
+            told(ended);
+        }
+        let act = state.act(Http2Asked {
+            connection: number,
+            number: 0,
+            among: streams.len() + 1,
+            path: request
+                .uri()
+                .path_and_query()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            authority: request
+                .uri()
+                .authority()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            headers: fields(request.headers()),
+            http2: true,
+        });
+        match act {
+            Act::Close => return Ok(()),
+            Act::GoAway(_) => connection.graceful_shutdown(),
+            _ => {}
+        }
+        let stream = Stream {
+            state: Arc::clone(state),
+            respond,
+            _request: request,
+        };
+        streams.spawn(stream.run(act));
+    }
+}
+
+/// A panic in a task is one here.
+fn told(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
+    }
+}
+
+fn fields(headers: &http::HeaderMap) -> HashMap<String, String> {
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let pairs = headers.iter();
+    pairs
+        .map(|(name, value)| (name.to_string(), text(value)))
+        .collect()
+}
+
+/// HTTP/1.1, for who has agreed on that: bodies and statuses as the script says, and no other acts.
+async fn plain(mut stream: TlsStream<TcpStream>, state: &State, number: usize) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    loop {
+        let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") else {
+            if buffer.len() > 64 * 1024 || stream.read_buf(&mut buffer).await? == 0 {
+                return Ok(());
+            }
+            continue;
+        };
+        let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+        buffer.drain(..end + 4);
+        let act = state.act(Http2Asked {
+            connection: number,
+            number: 0,
+            among: 1,
+            path: head.split(' ').nth(1).unwrap_or_default().to_owned(),
+            authority: String::new(),
+            headers: HashMap::new(),
+            http2: false,
+        });
+        let (status, fields, body) = act.reply();
+        let fields = fields
+            .iter()
+            .map(|(name, value)| [name, ": ", value, "\r\n"].concat());
+        let fields: String = fields.collect();
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\n{fields}\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&body).await?;
+        stream.flush().await?;
+    }
+}

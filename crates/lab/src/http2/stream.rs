@@ -1,0 +1,119 @@
+//! What becomes of one request to the conforming origin.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{Request, Response};
+
+use super::origin::{State, lock};
+
+/// What is done about a request.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// 200 with this body, and its length in the head.
+    Serve(Bytes),
+    /// The same after a while.
+    Later(Duration, Bytes),
+    /// A status, fields and a body.
+    Answer(u16, Vec<(&'static str, String)>, Bytes),
+    /// Reset before there is a head, for this reason.
+    Reset(u32),
+    /// A head, so many bytes of the body, and then nothing until the client gives up, which is recorded. Of no body at all not
+    /// even the head comes.
+    Hang(usize, Bytes),
+    /// Served, and the connection takes no further request.
+    GoAway(Bytes),
+    /// The connection is closed, whatever is under way.
+    Close,
+}
+
+impl Act {
+    /// As far as it is a plain reply.
+    pub(super) fn reply(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
+        match self {
+            Self::Answer(status, fields, body) => (status, fields, body),
+            Self::Serve(body) | Self::Later(_, body) | Self::Hang(_, body) | Self::GoAway(body) => {
+                (200, Vec::new(), body)
+            }
+            Self::Reset(_) | Self::Close => (500, Vec::new(), Bytes::new()),
+        }
+    }
+}
+
+/// One request.
+pub(super) struct Stream {
+    pub(super) state: Arc<State>,
+    pub(super) respond: SendResponse<Bytes>,
+    /// Held, since a request that is let go of is reset.
+    pub(super) _request: Request<RecvStream>,
+}
+
+impl Stream {
+    pub(super) async fn run(mut self, act: Act) {
+        match act {
+            Act::Reset(reason) => self.respond.send_reset(Reason::from(reason)),
+            Act::Hang(0, body) if body.is_empty() => {
+                let reason = poll_fn(|cx| self.respond.poll_reset(cx)).await;
+                self.record(reason);
+            }
+            Act::Hang(count, body) => {
+                if let Some(mut send) = self.head(&body) {
+                    self.pieces(&mut send, body.slice(..count), false);
+                    let reason = poll_fn(|cx| send.poll_reset(cx)).await;
+                    self.record(reason);
+                }
+            }
+            Act::Later(delay, body) => {
+                tokio::time::sleep(delay).await;
+                self.whole(200, Vec::new(), body);
+            }
+            other => {
+                let (status, fields, body) = other.reply();
+                self.whole(status, fields, body);
+            }
+        }
+    }
+
+    fn record(&self, reason: Result<Reason, h2::Error>) {
+        if let Ok(reason) = reason {
+            lock(&self.state.given_up).push(reason.into());
+        }
+    }
+
+    /// Everything. A client that is gone is not to be told anything.
+    fn whole(&mut self, status: u16, fields: Vec<(&'static str, String)>, body: Bytes) {
+        let mut head = Response::builder().status(status);
+        for (name, value) in fields {
+            head = head.header(name, value);
+        }
+        let head = head.header("content-length", body.len()).body(());
+        let head = head.expect("what a test gave");
+        if let Ok(mut send) = self.respond.send_response(head, body.is_empty())
+            && !body.is_empty()
+        {
+            self.pieces(&mut send, body, true);
+        }
+    }
+
+    /// A head for a body that will come.
+    fn head(&mut self, body: &Bytes) -> Option<SendStream<Bytes>> {
+        let head = Response::builder().header("content-length", body.len());
+        let head = head.body(()).expect("a number");
+        self.respond.send_response(head, false).ok()
+    }
+
+    /// Bytes of a body, in frames as small as the settings say.
+    fn pieces(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
+        while !body.is_empty() {
+            let piece = body.split_to(body.len().min(self.state.settings.pieces));
+            let last = end && body.is_empty();
+            if send.send_data(piece, last).is_err() {
+                return;
+            }
+        }
+    }
+}

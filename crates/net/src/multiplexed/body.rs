@@ -1,0 +1,134 @@
+//! A request on a shared connection: its head awaited, its body on its way.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response};
+
+use super::slot::Slot;
+use crate::broke::Broke;
+use crate::stall::Stall;
+
+/// A body on its way. Dropped before its end, it tells the peer to send no more of it; the connection goes on.
+#[derive(Debug)]
+pub(crate) struct Body {
+    // The order matters: what is dropped first frees what the slot then gives to another.
+    incoming: RecvStream,
+    slot: Slot,
+    stall: Stall,
+    /// Bytes still to come, if the head told.
+    remaining: Option<u64>,
+    /// Heads and pieces that had come over the whole connection when the last of this was read.
+    heard: u64,
+    /// Whether the end was seen.
+    ended: bool,
+}
+
+impl Body {
+    /// Sends a request and waits for its head; one limit for the whole of it.
+    pub(crate) async fn of(
+        slot: Slot,
+        request: Request<()>,
+        mut stall: Stall,
+    ) -> Result<Response<Self>, (Broke, Slot)> {
+        let mut answer = match slot.connection().send(request) {
+            Ok(answer) => answer,
+            Err(error) => return Err((Broke::Http2(error), slot)),
+        };
+        stall.begin();
+        let heard = slot.connection().heard();
+        let head = poll_fn(|cx| match Pin::new(&mut answer).poll(cx) {
+            Poll::Ready(head) => Poll::Ready(head.map_err(Broke::Http2)),
+            Poll::Pending => stall.poll_limit(cx).map(|()| Err(Broke::Stalled)),
+        });
+        match head.await {
+            Ok(head) => {
+                stall.rest();
+                Ok(Self::new(head, slot, stall))
+            }
+            Err(broke) => {
+                if matches!(broke, Broke::Stalled) {
+                    slot.stood_still(heard);
+                }
+                Err((broke, slot))
+            }
+        }
+    }
+
+    fn new(answer: Response<RecvStream>, slot: Slot, stall: Stall) -> Response<Self> {
+        let (head, incoming) = answer.into_parts();
+        let remaining = if incoming.is_end_stream() {
+            Some(0)
+        } else {
+            length(&head.headers)
+        };
+        let body = Self {
+            heard: slot.connection().hear(),
+            incoming,
+            slot,
+            stall,
+            remaining,
+            ended: false,
+        };
+        Response::from_parts(head, body)
+    }
+
+    /// How many requests the peer takes at once on the connection.
+    pub(crate) fn streams(&self) -> usize {
+        self.slot.connection().streams()
+    }
+
+    /// The next piece; silence comes to an end. What other bodies of the connection bring is no sign of life of this one.
+    pub(crate) fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Broke>> {
+        if let Poll::Ready(piece) = self.poll_now(cx) {
+            return Poll::Ready(piece);
+        }
+        std::task::ready!(self.stall.poll_silence(0, cx));
+        self.slot.stood_still(self.heard);
+        Poll::Ready(Err(Broke::Stalled))
+    }
+
+    /// The next piece of data; trailers are passed over. A body whose length is not what its head said is an error, which h2
+    /// sees to; so is one that was reset for no reason at all, which is how a peer says that it is not whole.
+    pub(crate) fn poll_now(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Broke>> {
+        loop {
+            match std::task::ready!(self.incoming.poll_data(cx)) {
+                None => {
+                    self.ended = true;
+                    return Poll::Ready(Ok(None));
+                }
+                Some(Err(error)) => return Poll::Ready(Err(Broke::Http2(error))),
+                Some(Ok(data)) => {
+                    // Whoever holds the piece keeps it alive, but the next may come. That fails for a stream that is no more.
+                    let _ = self.incoming.flow_control().release_capacity(data.len());
+                    if data.is_empty() {
+                        continue;
+                    }
+                    self.stall.rest();
+                    self.heard = self.slot.connection().hear();
+                    self.remaining = self
+                        .remaining
+                        .map(|left| left.saturating_sub(data.len() as u64));
+                    return Poll::Ready(Ok(Some(data)));
+                }
+            }
+        }
+    }
+
+    /// Bytes that are still to come, if that was told.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        if self.ended { Some(0) } else { self.remaining }
+    }
+}
+
+/// What the head says of the body's length.
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

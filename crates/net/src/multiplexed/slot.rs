@@ -1,0 +1,126 @@
+//! What a request holds of its host: the duty to make a connection, or a place on one.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::Connection;
+use super::host::{Flight, Host, Lane};
+use crate::error::Error;
+
+/// The duty to make a connection, while others wait. Dropped, it is another's.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    host: Arc<Host>,
+    flight: Arc<Flight>,
+}
+
+impl Opening {
+    pub(super) fn new(host: Arc<Host>, flight: Arc<Flight>) -> Self {
+        Self { host, flight }
+    }
+
+    /// What is being made is no shared connection. Where there is none, each request is to have its own.
+    pub(crate) fn separate(self) {
+        let mut state = self.host.lock();
+        if state.lanes.is_empty() {
+            state.separate = true;
+        } else {
+            state.most = state.lanes.len();
+        }
+    }
+
+    /// It is there: others may come along. The place of whoever made it is taken.
+    pub(crate) fn shared(self, connection: Connection) -> Slot {
+        let connection = Arc::new(connection);
+        let mut state = self.host.lock();
+        let name = state.next;
+        state.next += 1;
+        state.lanes.push(Lane {
+            name,
+            connection: Arc::clone(&connection),
+            busy: 1,
+            since: Instant::now(),
+        });
+        drop(state);
+        self.host.slot(name, connection)
+    }
+
+    /// It cannot be made. Where there is a connection already, there will be no other, and true is returned: that one is to be
+    /// waited for. Else all who wait are told.
+    pub(crate) fn failed(self, error: &Error) -> bool {
+        let mut state = self.host.lock();
+        if state.lanes.is_empty() {
+            let _ = self.flight.failure.set(error.clone());
+            return false;
+        }
+        state.most = state.lanes.len();
+        true
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.host.lock().flight = None;
+        self.host.changed.notify_waiters();
+    }
+}
+
+/// A place on a shared connection, for one request and its answer.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    host: Arc<Host>,
+    lane: u64,
+    connection: Arc<Connection>,
+    /// Whether the peer refused the request.
+    refused: bool,
+}
+
+impl Slot {
+    pub(super) fn new(host: Arc<Host>, lane: u64, connection: Arc<Connection>) -> Self {
+        Self {
+            host,
+            lane,
+            connection,
+            refused: false,
+        }
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The peer refused the request, though there was room by its own word: it takes no more than the others that are there.
+    pub(crate) fn refuse(&mut self) {
+        self.refused = true;
+        let mut state = self.host.lock();
+        let lane = state.lanes.iter().find(|lane| lane.name == self.lane);
+        if let Some(others) = lane.map(|lane| lane.busy.saturating_sub(1)) {
+            state.limit = state.limit.min(others).max(1);
+            state.welcome = 0;
+        }
+    }
+
+    /// Nothing came for this request for as long as the stall timeout. When nothing came for any other either, since `heard`
+    /// heads and pieces had come, the connection is not trusted any more.
+    pub(crate) fn stood_still(&self, heard: u64) {
+        if self.connection.heard() == heard {
+            self.connection.condemn();
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.host.lock();
+        if let Some(lane) = state.lanes.iter_mut().find(|lane| lane.name == self.lane) {
+            lane.busy -= 1;
+            lane.since = Instant::now();
+        }
+        if !self.refused {
+            state.welcomed();
+        }
+        drop(state);
+        self.host.changed.notify_one();
+    }
+}

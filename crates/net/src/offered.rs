@@ -1,0 +1,51 @@
+//! TLS settings by what is offered to a peer: versions of HTTP (ALPN, RFC 7301).
+
+use std::sync::Arc;
+
+use haul_plan::Offer;
+use rustls::ClientConfig;
+
+use crate::standing::Standing;
+
+/// The same settings by what is offered; sessions are resumed across them.
+#[derive(Debug, Clone)]
+pub(crate) struct Configs {
+    http1: Arc<ClientConfig>,
+    either: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+}
+
+impl Configs {
+    pub(crate) fn new(config: &ClientConfig) -> Self {
+        let offering = |protocols: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+            Arc::new(config)
+        };
+        Self {
+            // Said explicitly: with h2 offered, many segments would silently share one connection and its limits.
+            http1: offering(&[b"http/1.1"]),
+            either: offering(&[b"h2", b"http/1.1"]),
+            http2: offering(&[b"h2"]),
+        }
+    }
+
+    pub(crate) fn offering(&self, offer: Offer) -> &Arc<ClientConfig> {
+        match offer {
+            Offer::Http1 => &self.http1,
+            Offer::Either => &self.either,
+            Offer::Http2 => &self.http2,
+        }
+    }
+}
+
+/// Whom TLS is made with.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer<'a> {
+    /// The name that its certificate must be for.
+    pub host: &'a str,
+    /// Whether the user named it: only then it sees our certificate.
+    pub standing: Standing,
+    /// What is offered to it.
+    pub offer: Offer,
+}

@@ -1,0 +1,141 @@
+//! Where requests lead: what a URL, the proxy rules and the user's certificate come to.
+
+use url::Url;
+
+use crate::client::ClientConfig;
+use crate::proxy::{Proxy, ProxyScheme};
+use crate::standing::Standing;
+
+/// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
+/// client that follows from scheme and host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Route {
+    /// Whether there is TLS with the origin.
+    pub(crate) secure: bool,
+    /// The origin's host, as URLs write it. Empty where a proxy sees requests in absolute-form: there it is the peer for all.
+    pub(crate) host: Box<str>,
+    /// The origin's port.
+    pub(crate) port: u16,
+    /// Whether our certificate was shown: who merely was redirected here must not ask with it.
+    pub(crate) certified: bool,
+}
+
+/// How one URL is reached, found out once for a request.
+#[derive(Debug)]
+pub(crate) struct Way<'a> {
+    /// What is asked for.
+    pub(crate) url: &'a Url,
+    /// How its origin stands to the user.
+    pub(crate) standing: Standing,
+    /// The proxy in between.
+    pub(crate) proxy: Option<&'a Proxy>,
+    /// Whether that proxy sees the request in absolute-form.
+    pub(crate) forward: bool,
+}
+
+impl<'a> Way<'a> {
+    /// The way to a URL, where the user gave `given`.
+    pub(crate) fn to(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Self {
+        let proxy = config.proxy.for_url(url);
+        let forward = url.scheme() == "http"
+            && proxy.is_some_and(|proxy| {
+                matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https)
+            });
+        Self {
+            url,
+            standing: Standing::of(url, given),
+            proxy,
+            forward,
+        }
+    }
+
+    /// Whether there is TLS with the origin.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The proxy that sees the request in absolute-form.
+    pub(crate) fn forwarder(&self) -> Option<&'a Proxy> {
+        self.proxy.filter(|_| self.forward)
+    }
+
+    /// Whose connections can carry the request.
+    pub(crate) fn route(&self, config: &ClientConfig) -> Route {
+        if self.forward {
+            return Route {
+                secure: false,
+                host: Box::default(),
+                port: 0,
+                certified: false,
+            };
+        }
+        let certified =
+            config.tls.identity.is_some() && self.is_secure() && self.standing == Standing::Named;
+        Route {
+            secure: self.is_secure(),
+            host: self.url.host_str().unwrap_or_default().into(),
+            port: self.url.port_or_known_default().unwrap_or_default(),
+            certified,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::ProxyRules;
+    use crate::tls::{Identity, TlsOptions};
+
+    fn route(config: &ClientConfig, url: &str, given: &str) -> Route {
+        let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
+        Way::to(&url, &given, config).route(config)
+    }
+
+    #[test]
+    fn only_requests_for_one_origin_share_a_route() {
+        let config = ClientConfig::default();
+        let of = |url| route(&config, url, "https://h.test/");
+        assert_eq!(of("https://h.test/a"), of("https://me@H.test:443/b?c#d"));
+        for other in [
+            "http://h.test:443/",
+            "https://h.test:444/",
+            "https://i.test/",
+        ] {
+            assert_ne!(of("https://h.test/"), of(other));
+        }
+    }
+
+    #[test]
+    fn a_certificate_makes_another_route_and_only_to_the_origin_that_was_named() {
+        let identity = Some(Identity {
+            certificates: Vec::new(),
+            key: Vec::new(),
+        });
+        let config = ClientConfig {
+            tls: TlsOptions {
+                identity,
+                ..TlsOptions::default()
+            },
+            ..ClientConfig::default()
+        };
+        let url = "https://h.test/";
+        assert!(route(&config, url, url).certified);
+        assert!(!route(&config, url, "https://i.test/").certified);
+        assert!(!route(&config, "http://h.test/", "http://h.test/").certified);
+    }
+
+    #[test]
+    fn a_proxy_that_forwards_is_the_peer_for_every_origin() {
+        let rules = |proxy: &str| ClientConfig {
+            proxy: ProxyRules::all(proxy.parse().unwrap()),
+            ..ClientConfig::default()
+        };
+        let config = rules("http://p:3128");
+        let of = |url| route(&config, url, url);
+        assert_eq!(of("http://h.test/"), of("http://i.test:81/"));
+        assert_ne!(of("https://h.test/"), of("https://i.test/"));
+        let config = rules("socks5h://p");
+        let of = |url| route(&config, url, url);
+        assert_ne!(of("http://h.test/"), of("http://i.test/"));
+    }
+}

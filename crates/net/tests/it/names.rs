@@ -1,0 +1,123 @@
+//! Names, and a name server that tells addresses by a script.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use haul_lab::{Content, NameReply, NameServer, Origin, Resource};
+use haul_net::{Client, ClientConfig, ConnectorConfig, Kind};
+
+use crate::{body, client, get};
+
+/// A name server and a client that asks it.
+async fn asking(script: impl Fn(&str) -> NameReply + Send + 'static) -> (NameServer, Client) {
+    let server = NameServer::start(script).await;
+    let connector = ConnectorConfig {
+        connect_timeout: Duration::from_secs(2),
+        dns_servers: vec![server.address()],
+        ..ConnectorConfig::default()
+    };
+    let client = client(ClientConfig {
+        connector,
+        ..ClientConfig::default()
+    });
+    (server, client)
+}
+
+fn here(_: &str) -> NameReply {
+    NameReply::Addresses(vec![[127, 0, 0, 1].into()], 60)
+}
+
+/// An origin, and its URL by another name.
+async fn origin() -> (Origin, impl Fn(&str) -> String) {
+    let origin = Origin::builder()
+        .resource("/f", Resource::new(Content::random(1, 1_000)))
+        .start()
+        .await;
+    let port = origin.address().port();
+    (origin, move |name: &str| format!("http://{name}:{port}/f"))
+}
+
+#[tokio::test]
+async fn each_name_is_looked_up_once_and_many_at_a_time() {
+    let (server, client) = asking(here).await;
+    let (origin, url) = origin().await;
+    let urls: Vec<String> = (0..300)
+        .map(|n| url(&format!("h{}.test", n % 100)))
+        .collect();
+    for answer in join_all(urls.iter().map(|url| get(&client, url))).await {
+        assert_eq!(body(answer.unwrap()).await.unwrap().len(), 1_000);
+    }
+    let mut asked = server.asked();
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!((asked.len(), server.asked().len()), (100, 100));
+    assert_eq!(origin.asked().len(), 300);
+}
+
+#[tokio::test]
+async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
+    let (_server, client) = asking(|_| {
+        let nowhere = "fd00::dead".parse().unwrap();
+        NameReply::Addresses(vec![nowhere, [127, 0, 0, 1].into()], 60)
+    })
+    .await;
+    let (_origin, url) = origin().await;
+    let answer = get(&client, &url("a.test")).await.unwrap();
+    assert!(answer.peer.unwrap().is_ipv4());
+}
+
+#[tokio::test]
+async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
+    let (server, client) = asking(|name| match name {
+        "none.test" => NameReply::NoSuchName,
+        "empty.test" => NameReply::Addresses(Vec::new(), 60),
+        _ => NameReply::Failure,
+    })
+    .await;
+    for (name, transient) in [
+        ("none.test", false),
+        ("empty.test", false),
+        ("bad.test", true),
+    ] {
+        let url = format!("http://{name}/f");
+        let error = get(&client, &url).await.unwrap_err();
+        let expected = if transient {
+            Kind::Resolve(name.into())
+        } else {
+            Kind::NoSuchHost(name.into())
+        };
+        assert_eq!((error.kind(), error.is_transient()), (&expected, transient));
+        let asked = server.asked().len();
+        get(&client, &url).await.unwrap_err();
+        assert_eq!(
+            server.asked().len(),
+            asked,
+            "failures are remembered for a moment"
+        );
+    }
+}
+
+#[tokio::test]
+async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
+    let (_server, client) = asking(|name| match name {
+        "silent.test" => NameReply::Silence,
+        _ => here(name),
+    })
+    .await;
+    let (_origin, url) = origin().await;
+    let silent = url("silent.test");
+    let other = url("a.test");
+    // The one holds up nobody else.
+    let (silent, other) = tokio::join!(get(&client, &silent), get(&client, &other));
+    assert_eq!(other.unwrap().status, 200);
+    let error = silent.unwrap_err();
+    assert!(matches!(error.kind(), Kind::ConnectTimeout(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn names_that_mean_something_here_alone_are_not_asked_of_anybody() {
+    let (server, client) = asking(|_| NameReply::NoSuchName).await;
+    let (_origin, url) = origin().await;
+    assert_eq!(get(&client, &url("localhost")).await.unwrap().status, 200);
+    assert!(server.asked().is_empty());
+}
