@@ -8,11 +8,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use haul_net::shown;
-use haul_plan::Algorithm;
+use haul_plan::{Algorithm, Unexpected};
 use url::Url;
 
+use crate::archive::ArchiveError;
+
 /// What kind of end it was: one exit code each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The bytes are not the file that was meant.
     Verification,
@@ -22,6 +24,8 @@ pub enum Class {
     Network,
     /// Stopped by the caller; what can be resumed was kept.
     Interrupted,
+    /// What was asked for cannot be asked for: a line of a list that names nothing.
+    Usage,
 }
 
 /// Why a job ended without its file.
@@ -49,6 +53,30 @@ pub enum GetError {
         status: http::StatusCode,
         /// Whether credentials had been sent.
         authorized: bool,
+    },
+    /// Its host was given up after others could not reach it.
+    #[error("cannot fetch {}: its host was given up after {failures} tries to reach it", shown(.url))]
+    HostDown {
+        /// What was to be fetched.
+        url: Box<Url>,
+        /// How often in a row that had failed, at different moments.
+        failures: u32,
+    },
+    /// It came, and cannot be put into the archive.
+    #[error("cannot put {} into the archive", .path.display())]
+    Archive {
+        /// Its name there.
+        path: PathBuf,
+        /// Why.
+        source: Box<ArchiveError>,
+    },
+    /// What came is not what was expected: of another type or size.
+    #[error("{} is not the file expected", shown(.url))]
+    Unexpected {
+        /// What was asked for.
+        url: Box<Url>,
+        /// What is different.
+        source: Unexpected,
     },
     /// Credentials are missing or wrong.
     #[error("{} {} {status}{}", shown(.url), if *.authorized { "refused the credentials given:" } else { "answered" }, Realm(.realm.as_deref()))]
@@ -99,6 +127,32 @@ pub enum GetError {
         origin: &'static str,
         /// Where the bytes were set aside.
         aside: Option<PathBuf>,
+    },
+    /// The origin has something else than what was meant: of another size than was given.
+    #[error("{} is not the file meant: {why}", shown(.url))]
+    NotMeant {
+        /// What was being fetched.
+        url: Box<Url>,
+        /// What tells.
+        why: String,
+    },
+    /// A piece is not what its digest says, however often it was fetched.
+    #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), shown(.url))]
+    Piece {
+        /// What was fetched.
+        url: Box<Url>,
+        /// The piece.
+        range: Range<u64>,
+        /// Which digest.
+        algorithm: Algorithm,
+    },
+    /// Each of several sources was dropped.
+    #[error("none of {} sources gave the file{}", .dropped.len(), Dropped(.dropped))]
+    NoSource {
+        /// The sources, in the order of preference, and why each was dropped.
+        dropped: Vec<(Url, String)>,
+        /// What the last one ended with.
+        last: Box<Self>,
     },
     /// The final name is taken.
     #[error("{} exists already", .path.display())]
@@ -208,6 +262,10 @@ impl GetError {
 
     /// Says whether something was kept that the same command goes on with. Nothing else may promise it.
     pub(crate) fn kept(mut self, kept: bool) -> Self {
+        if let Self::NoSource { last, .. } = &mut self {
+            let error = std::mem::replace(&mut **last, Self::STOPPED);
+            **last = error.kept(kept);
+        }
         if let Self::Transport { resumable, .. }
         | Self::Local { resumable, .. }
         | Self::Interrupted { resumable } = &mut self
@@ -215,6 +273,40 @@ impl GetError {
             *resumable = kept;
         }
         self
+    }
+
+    /// Whether it is one source's, so that another may do better.
+    pub(crate) fn is_of_source(&self) -> bool {
+        matches!(
+            self,
+            Self::Transport { .. }
+                | Self::Status { .. }
+                | Self::Unauthorized { .. }
+                | Self::Refused { .. }
+                | Self::Changed { .. }
+                | Self::NotMeant { .. }
+                | Self::Piece { .. }
+        )
+    }
+
+    /// What happened, where the URL is named beside it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Transport { source, .. } => source.to_string(),
+            Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
+                format!("answered {status}")
+            }
+            Self::Refused { why, .. } | Self::NotMeant { why, .. } => why.clone(),
+            Self::Changed { .. } => "it keeps changing".into(),
+            Self::Piece { range, .. } => {
+                let last = range.end.saturating_sub(1);
+                format!(
+                    "bytes {}-{last} are not what their digest says",
+                    range.start
+                )
+            }
+            other => other.to_string(),
+        }
     }
 
     /// The kind of end, for an exit code.
@@ -225,9 +317,13 @@ impl GetError {
             Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
                 Class::Network
             }
-            Self::Changed { .. } | Self::Checksum { .. } | Self::Decode { .. } => {
-                Class::Verification
-            }
+            Self::Changed { .. }
+            | Self::Checksum { .. }
+            | Self::Decode { .. }
+            | Self::Unexpected { .. }
+            | Self::NotMeant { .. }
+            | Self::Piece { .. } => Class::Verification,
+            Self::NoSource { last, .. } => last.class(),
             Self::Exists { .. }
             | Self::InTheWay { .. }
             | Self::CompanionName { .. }
@@ -237,6 +333,7 @@ impl GetError {
             | Self::Twice { .. }
             | Self::Stream { .. }
             | Self::NoSpace { .. }
+            | Self::Archive { .. }
             | Self::Local { .. } => Class::LocalIo,
             Self::Transport { source, .. } if source.is_shortage() => Class::LocalIo,
             Self::Interrupted { .. } => Class::Interrupted,
@@ -260,6 +357,19 @@ impl std::fmt::Display for Bytes<'_> {
             ),
             None => Ok(()),
         }
+    }
+}
+
+/// Prints `: URL: why; URL: why`.
+struct Dropped<'a>(&'a [(Url, String)]);
+
+impl std::fmt::Display for Dropped<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (url, why)) in self.0.iter().enumerate() {
+            let separator = if at == 0 { ": " } else { "; " };
+            write!(f, "{separator}{}: {why}", shown(url))?;
+        }
+        Ok(())
     }
 }
 

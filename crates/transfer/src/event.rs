@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use url::Url;
 
+use crate::batch::Board;
+use crate::manifest::Row;
+
 /// The engine's end of the channel. Bounded: a renderer that stands still slows the rare events, never the memory.
 pub type EventSender = mpsc::Sender<Event>;
 
@@ -93,6 +96,10 @@ pub enum Event {
         /// From start to rename.
         elapsed: Duration,
     },
+    /// A job of a batch ended; told of those that failed, and of all where somebody wants that.
+    Row(Box<Row>),
+    /// A look at a running batch, ten times a second.
+    Board(Box<Board>),
     /// The job ended without its file.
     Failed {
         /// Which job.
@@ -103,10 +110,11 @@ pub enum Event {
 }
 
 impl Event {
-    /// The job an event speaks of.
+    /// The job an event speaks of; `None` where it speaks of a batch.
     #[must_use]
-    pub fn job(&self) -> u64 {
-        match self {
+    pub fn job(&self) -> Option<u64> {
+        Some(match self {
+            Self::Row(_) | Self::Board(_) => return None,
             Self::Started { job, .. }
             | Self::Named { job, .. }
             | Self::Progress { job, .. }
@@ -116,6 +124,6 @@ impl Event {
             | Self::Verifying { job, .. }
             | Self::Finished { job, .. }
             | Self::Failed { job, .. } => *job,
-        }
+        })
     }
 }

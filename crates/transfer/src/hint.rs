@@ -4,6 +4,8 @@
 
 use std::io;
 
+use http::StatusCode;
+
 use crate::error::GetError;
 
 impl GetError {
@@ -11,34 +13,27 @@ impl GetError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unauthorized { status, .. } if status.as_u16() == 407 => Some(
-                "give the proxy's credentials in --proxy http://user:password@host:port".into(),
-            ),
             Self::Unauthorized {
-                authorized: true, ..
-            } => Some("check the user name and password, or the token".into()),
-            Self::Unauthorized { .. } => {
-                Some("give credentials with -u USER, --bearer or --netrc".into())
-            }
-            Self::Status {
                 status, authorized, ..
-            } if status.as_u16() == 403 => Some(
-                if *authorized {
-                    "these credentials do not open it; others go with -u USER, --bearer or --netrc"
-                } else {
-                    "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
-                }
-                .into(),
-            ),
-            Self::Status { status, .. } if status.as_u16() == 404 || status.as_u16() == 410 => {
-                Some("check the URL".into())
             }
+            | Self::Status {
+                status, authorized, ..
+            } => status_hint(*status, *authorized).map(Into::into),
             Self::Transport {
                 resumable: true, ..
             }
             | Self::Interrupted { resumable: true } => Some(GOES_ON.into()),
-            Self::Status { .. } | Self::Transport { .. } | Self::Interrupted { .. } => None,
-            Self::Refused { .. } => Some("the origin, or a proxy before it, is at fault; it may be well again later".into()),
+            Self::Unexpected { .. } => {
+                Some("an error page, perhaps: look at what the URL gives".into())
+            }
+            Self::HostDown { .. } => Some("try again when it is up".into()),
+            Self::Transport { .. } | Self::Interrupted { .. } | Self::Archive { .. } => None,
+            Self::Refused { .. } => Some(AT_FAULT.into()),
+            Self::NotMeant { .. } | Self::Piece { .. } => Some(
+                "what was given of it may be of another version, or the origin's file is damaged"
+                    .into(),
+            ),
+            Self::NoSource { last, .. } => last.hint(),
             Self::Changed { .. } => Some("try again when the origin is at rest".into()),
             Self::BrokenStream { .. } => {
                 Some("write to a file with -o FILE: it is begun again when this happens".into())
@@ -68,6 +63,26 @@ impl GetError {
         }
     }
 }
+
+/// What may be done about a status that ended a job.
+fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
+    Some(match (status.as_u16(), authorized) {
+        (407, _) => "give the proxy's credentials in --proxy http://user:password@host:port",
+        (401, true) => "check the user name and password, or the token",
+        (401, false) => "give credentials with -u USER, --bearer or --netrc",
+        (403, true) => {
+            "these credentials do not open it; others go with -u USER, --bearer or --netrc"
+        }
+        (403, false) => {
+            "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
+        }
+        (404 | 410, _) => "check the URL",
+        _ => return None,
+    })
+}
+
+/// Of answers that cannot be used.
+const AT_FAULT: &str = "the origin, or a proxy before it, is at fault; it may be well again later";
 
 /// What is said only where something was kept.
 const GOES_ON: &str = "the same command goes on where this one stopped";

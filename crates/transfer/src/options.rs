@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_plan::{Algorithm, CheckpointOptions, Checksum, RetryOptions};
+use haul_plan::{Algorithm, CheckpointOptions, Checksum, Expectation, Pieces, RetryOptions};
+use http::HeaderMap;
 use url::Url;
 
 use crate::disk::Layer;
@@ -58,12 +59,16 @@ pub struct GetOptions {
     pub existing: Existing,
     /// Whether to undo a Content-Encoding that the origin applied unasked.
     pub decode: bool,
+    /// What an answer must be to be the file that is meant.
+    pub expect: Expectation,
     /// The retry budget of each job.
     pub retry: RetryOptions,
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
     /// What lies between the engine and its partial files.
     pub layer: Layer,
+    /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
+    pub mirror_links: bool,
 }
 
 impl Default for GetOptions {
@@ -76,9 +81,12 @@ impl Default for GetOptions {
             resume: true,
             existing: Existing::default(),
             decode: false,
+            expect: Expectation::default(),
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
             layer: Layer::default(),
+            // Off: other hosts than the one that was named would be asked.
+            mirror_links: false,
         }
     }
 }
@@ -105,6 +113,18 @@ pub struct Job {
     pub output: Output,
     /// Checksums to verify (with a digest) or to report (without).
     pub checksums: Vec<Checksum>,
+    /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails or
+    /// has another file is dropped. Their word is compared with each other's where there is something to compare (a digest, an
+    /// entity tag in common); where there is not, only the sizes are, and that they have the same file is the caller's word: give
+    /// a checksum or `pieces` where that is not enough.
+    pub mirrors: Vec<Url>,
+    /// Digests of pieces: a bad one is fetched again, from another place if there is one.
+    pub pieces: Option<Pieces>,
+    /// Bytes that the file must have.
+    pub size: Option<u64>,
+    /// The user's header fields for it, beside those of the client and in their place. To origins that the user did not name
+    /// go only those that say what is wanted.
+    pub headers: HeaderMap,
 }
 
 /// A job that ended well.

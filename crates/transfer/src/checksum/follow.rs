@@ -78,6 +78,15 @@ impl Follower {
         Self::start(storage, hashers)
     }
 
+    /// Gives up, and returns when the thread has let go of the file: whoever wants to open it next finds it locked until then.
+    pub(crate) async fn close(self) {
+        let Self {
+            mut thread, front, ..
+        } = self;
+        drop(front);
+        while thread.join_next().await.is_some() {}
+    }
+
     /// Waits for the digests of a file of `length` bytes, all of which are in place.
     ///
     /// # Errors

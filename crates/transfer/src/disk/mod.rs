@@ -4,6 +4,8 @@
 //! that are slow, that fail and that lose what was not synced. [`Target`] knows the names: the final one, the
 //! temporary one beside it, the journal's. Nothing here knows about HTTP or about segments.
 
+#[cfg(test)]
+pub(crate) mod doubles;
 mod offload;
 mod part;
 mod rights;
@@ -11,11 +13,13 @@ mod stamp;
 mod storage;
 mod stream;
 mod target;
+mod unnamed;
 
 pub use offload::blocking;
 pub use part::PartFile;
 pub(crate) use rights::Rights;
-pub(crate) use stamp::{Remembered, remembered, stamp};
+pub(crate) use stamp::{Remembered, remembered, stamp, stamp_lightly};
 pub use storage::{Layer, Storage};
 pub(crate) use stream::{StreamSink, is_stdout, is_stream};
 pub use target::Target;
+pub(crate) use unnamed::Unnamed;

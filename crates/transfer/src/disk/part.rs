@@ -139,7 +139,7 @@ fn same_file(_file: &File, _path: &Path) -> io::Result<bool> {
 
 /// Gathers the pieces into as few system calls as the system allows.
 #[cfg(unix)]
-fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
     /// The kernel takes 1024 slices a call (`IOV_MAX`); fewer keep the array on the stack small.
     const SLICES: usize = 64;
     let mut rest = pieces;
@@ -172,13 +172,13 @@ fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()
 }
 
 #[cfg(unix)]
-fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
 }
 
 /// Elsewhere one positioned write a piece.
 #[cfg(windows)]
-fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
     use std::os::windows::fs::FileExt;
     for piece in pieces {
         let mut rest = &piece[..];
@@ -196,6 +196,6 @@ fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()
 }
 
 #[cfg(windows)]
-fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }

@@ -22,17 +22,35 @@ pub(crate) struct Remembered {
     pub(crate) modified: SystemTime,
 }
 
-/// Marks a finished file. A file system that cannot hold the marks costs `--update` a download, nothing else: no error.
-pub(crate) fn stamp(file: &File, version: &Version) {
+/// Sets a finished file's time, and where the origin gave none marks it with its tag: either is enough for `--update`, and a
+/// hundred thousand small files are stamped with one call each.
+pub(crate) fn stamp_lightly(file: &File, version: &Version, length: u64) {
+    let tag = match version.last_modified {
+        Some(_) => None,
+        None => version.etag.clone(),
+    };
+    let light = Version {
+        etag: tag,
+        ..version.clone()
+    };
+    stamp(file, &light, length);
+}
+
+/// Marks a finished file of this many bytes. A file system that cannot hold the marks costs `--update` a download, nothing else: no
+/// error.
+pub(crate) fn stamp(file: &File, version: &Version, length: u64) {
     let modified = version
         .last_modified
         .as_deref()
         .and_then(|date| httpdate::parse_http_date(date).ok());
-    if let Some(modified) = modified {
-        let _ = file.set_times(FileTimes::new().set_modified(modified));
-    }
+    let set = modified.filter(|modified| {
+        let times = FileTimes::new().set_modified(*modified);
+        file.set_times(times).is_ok()
+    });
     #[cfg(unix)]
-    if let (Some(etag), Some(state)) = (&version.etag, state(file)) {
+    if let Some(etag) = &version.etag
+        && let Some(state) = set.map_or_else(|| state(file), |set| Some(state_of(length, set)))
+    {
         let value = format!("{state} {etag}");
         let _ = rustix::fs::fsetxattr(
             file,
@@ -71,12 +89,15 @@ fn etag(_file: &File) -> Option<String> {
 #[cfg(unix)]
 fn state(file: &File) -> Option<String> {
     let metadata = file.metadata().ok()?;
-    let since = metadata
-        .modified()
-        .ok()?
+    Some(state_of(metadata.len(), metadata.modified().ok()?))
+}
+
+#[cfg(unix)]
+fn state_of(length: u64, modified: SystemTime) -> String {
+    let since = modified
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO);
-    Some(format!("{}:{}", metadata.len(), since.as_nanos()))
+    format!("{length}:{}", since.as_nanos())
 }
 
 #[cfg(test)]
@@ -98,7 +119,7 @@ mod tests {
         let path = dir.path().join("f");
         let mut file = File::create(&path).unwrap();
         file.write_all(b"abc").unwrap();
-        stamp(&file, &version("\"v1\""));
+        stamp(&file, &version("\"v1\""), 3);
         let found = remembered(&path).unwrap();
         assert_eq!(
             found.modified,

@@ -66,6 +66,12 @@ impl Target {
         self.beside(".haul-bad-checksum")
     }
 
+    /// A name that a file which replaces another has for a moment.
+    #[must_use]
+    pub fn fresh(&self) -> PathBuf {
+        self.beside(".haul-fresh")
+    }
+
     /// The directory that holds all of them.
     #[must_use]
     pub fn directory(&self) -> &Path {

@@ -28,6 +28,10 @@ pub(super) struct Ask<'a> {
     pub(super) pinned: Option<&'a Version>,
     /// Whether If-Range may be sent with a range.
     pub(super) if_range: bool,
+    /// Whether it may share a connection with others (HTTP/2).
+    pub(super) shared: bool,
+    /// The user's header fields for this job.
+    pub(super) own: &'a HeaderMap,
     /// Conditions under which an answer is wanted at all.
     pub(super) conditions: HeaderMap,
 }
@@ -50,10 +54,12 @@ impl Ask<'_> {
             conditional,
         };
         let fetch = Fetch {
+            own: Some(self.own).filter(|own| !own.is_empty()),
             url: self.url,
             given: self.given,
             range: self.range,
             headers,
+            shared: self.shared,
         };
         let answer = self.client.fetch(fetch).await;
         let answer = answer.map_err(|error| Failure::Transport {

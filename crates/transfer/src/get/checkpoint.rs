@@ -5,6 +5,7 @@
 //! write-behind that keeps the last sync short.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 
 use super::ledger::joined;
 use crate::disk::Storage;
-use crate::journal::{Journal, Span};
+use crate::journal::{Gone, Journal, Span};
 
 /// Keeps a job's journal.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ pub(super) struct Checkpointer {
     journal: Option<Journal>,
     /// The checkpoint that runs.
     running: JoinSet<io::Result<Option<Journal>>>,
+    /// Where records are cut.
+    cut: Option<u64>,
+    /// Ranges that the next checkpoint takes back.
+    bad: Vec<Gone>,
+    /// Ranges that the one which runs takes back.
+    going: Vec<Gone>,
+    /// Ranges that nothing claims any more.
+    gone: Vec<Gone>,
     /// Says when one is due.
     clock: CheckpointClock,
     /// The moment that the clock's times count from.
@@ -42,22 +51,47 @@ impl Checkpointer {
             storage,
             journal,
             running: JoinSet::new(),
+            cut: None,
+            bad: Vec::new(),
+            going: Vec::new(),
+            gone: Vec::new(),
             clock: CheckpointClock::new(options),
             epoch: Instant::now(),
         }
     }
 
+    /// The same with records that end where pieces of so many bytes do.
+    pub(super) fn cut(self, cut: Option<u64>) -> Self {
+        Self { cut, ..self }
+    }
+
     /// Whether a checkpoint should begin now that so many bytes are written and not claimed.
     pub(super) fn is_due(&self, unclaimed: u64) -> bool {
-        self.clock.is_due(self.now(), unclaimed)
+        let bad = !self.bad.is_empty() && self.running.is_empty();
+        bad || self.clock.is_due(self.now(), unclaimed)
+    }
+
+    /// Bytes in the file turned out to be bad: the next checkpoint takes back what is claimed of them. Whoever calls this hands
+    /// that checkpoint all pieces written there so far.
+    pub(super) fn void(&mut self, range: Range<u64>) {
+        let Range { start, end } = range;
+        self.bad.push(Gone { start, end });
+    }
+
+    /// Ranges that were taken back, each once: from now on they may be written anew.
+    pub(super) fn take_gone(&mut self) -> Vec<Range<u64>> {
+        let gone = std::mem::take(&mut self.gone);
+        gone.into_iter().map(|gone| gone.start..gone.end).collect()
     }
 
     /// Begins a checkpoint over these pieces on its own thread.
     pub(super) fn begin(&mut self, pieces: Vec<Span>) {
         self.clock.on_begun(self.now());
         let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
+        self.going = std::mem::take(&mut self.bad);
+        let (gone, cut) = (self.going.clone(), self.cut);
         self.running
-            .spawn_blocking(move || checkpoint(&*storage, journal, pieces));
+            .spawn_blocking(move || checkpoint(&*storage, journal, joined(pieces, cut), &gone));
     }
 
     fn now(&self) -> Duration {
@@ -74,6 +108,7 @@ impl Checkpointer {
             Some(Ok(journal)) => {
                 self.clock.on_ended(self.now());
                 self.journal = journal?;
+                self.gone.append(&mut self.going);
                 Ok(())
             }
             Some(Err(e)) => Err(io::Error::other(e)),
@@ -89,7 +124,7 @@ impl Checkpointer {
         while !self.running.is_empty() {
             self.ended().await?;
         }
-        if !pieces.is_empty() {
+        if !pieces.is_empty() || !self.bad.is_empty() {
             self.begin(pieces);
             self.ended().await?;
         }
@@ -101,13 +136,14 @@ impl Checkpointer {
 fn checkpoint(
     storage: &dyn Storage,
     journal: Option<Journal>,
-    pieces: Vec<Span>,
+    spans: Vec<Span>,
+    gone: &[Gone],
 ) -> io::Result<Option<Journal>> {
     storage.sync()?;
     let Some(mut journal) = journal else {
         return Ok(None);
     };
-    journal.append(&joined(pieces))?;
+    journal.amend(&spans, gone)?;
     Ok(Some(journal))
 }
 

@@ -3,13 +3,16 @@
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use haul_plan::Version;
+use haul_plan::{RangeSet, Version};
 use proptest::prelude::*;
 use url::Url;
 
 use super::*;
-use crate::checksum::crc32c;
+use crate::get::ledger::spans;
 use crate::journal::{Check, Header, load};
+
+/// Bytes in a piece with a digest.
+const CUT: u64 = 16;
 
 /// A disk that holds after a power cut only what was synced.
 #[derive(Debug, Default)]
@@ -76,6 +79,8 @@ impl Storage for Disk {
 
 #[derive(Debug, Clone)]
 enum Step {
+    /// Bytes in the file turn out to be bad.
+    Void(prop::sample::Index),
     /// These bytes are written somewhere nobody has written yet.
     Write(Vec<u8>),
     /// A checkpoint.
@@ -86,6 +91,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => prop::collection::vec(1u8.., 1..50).prop_map(Step::Write),
         1 => Just(Step::Checkpoint),
+        1 => any::<prop::sample::Index>().prop_map(Step::Void),
     ]
 }
 
@@ -99,26 +105,41 @@ proptest! {
         let header = Header::new(&url, 10_000, &Version::default(), &[]);
         let disk = Disk::default();
         let mut journal = Some(Journal::create(&path, &header).unwrap());
-        let (mut pieces, mut at, mut claimed) = (Vec::new(), 0u64, 0u64);
+        let (mut pieces, mut at, mut claimed, mut voided) = (Vec::new(), 0u64, 0u64, RangeSet::new());
         for step in steps {
             match step {
                 Step::Write(bytes) => {
-                    let crc = crc32c(&bytes);
-                    let end = at + bytes.len() as u64;
-                    disk.write_at(at, &[bytes.into()]).unwrap();
-                    pieces.push(Span { start: at, end, crc });
-                    at = end;
+                    let bytes = [Bytes::from(bytes)];
+                    disk.write_at(at, &bytes).unwrap();
+                    pieces.extend(spans(at, &bytes, Some(CUT)));
+                    at += bytes[0].len() as u64;
                 }
                 Step::Checkpoint => {
-                    journal = checkpoint(&disk, journal, std::mem::take(&mut pieces)).unwrap();
+                    let spans = joined(std::mem::take(&mut pieces), Some(CUT));
+                    journal = checkpoint(&disk, journal, spans, &[]).unwrap();
                     claimed = at;
+                }
+                // A piece is taken back with what was written since, and then its bytes become others, not synced.
+                Step::Void(which) => {
+                    let count = usize::try_from(at / CUT).unwrap();
+                    if count == 0 {
+                        continue;
+                    }
+                    let start = which.index(count) as u64 * CUT;
+                    let spans = joined(std::mem::take(&mut pieces), Some(CUT));
+                    let gone = Gone { start, end: start + CUT };
+                    journal = checkpoint(&disk, journal, spans, &[gone]).unwrap();
+                    claimed = at;
+                    voided.insert(start..start + CUT);
+                    disk.write_at(start, &[vec![0; 7].into()]).unwrap();
                 }
             }
         }
         disk.power_cut();
         let kept = load(&path, &url).unwrap().unwrap();
         prop_assert!(!Check::new(&disk, &kept).step().unwrap());
-        prop_assert_eq!(kept.ranges().total(), claimed);
+        let expected: RangeSet = voided.gaps(0..claimed).collect();
+        prop_assert_eq!(kept.ranges(), expected);
     }
 }
 
@@ -153,7 +174,7 @@ fn b2_a_sync_that_fails_claims_nothing() {
         end: 10,
         crc: 0,
     }];
-    assert!(checkpoint(&Broken, Some(journal), spans).is_err());
+    assert!(checkpoint(&Broken, Some(journal), spans, &[]).is_err());
     assert_eq!(load(&path, &url).unwrap().unwrap().spans, []);
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use haul_net::Answer;
-use haul_plan::{Refusal, Trouble, Verdict};
+use haul_plan::{Refusal, Trouble, Unexpected, Verdict};
 use http::StatusCode;
 use url::Url;
 
@@ -12,7 +12,7 @@ use crate::error::GetError;
 
 /// Why a request brought no more bytes.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The transport failed; `answered` when a usable answer had begun.
     Transport {
         /// What it said.
@@ -45,15 +45,19 @@ pub(super) enum Failure {
         /// Why, in words.
         why: String,
     },
+    /// A source that has something else, or of which nothing tells that it has the same.
+    Unfit(String),
     /// Another version of the resource.
     Changed,
+    /// Not what was expected, though nothing is wrong with the answer.
+    Unexpected(Unexpected),
     /// The disk said no.
     Local(io::Error),
 }
 
 impl Failure {
     /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
-    pub(super) fn from_verdict(verdict: Verdict, answer: &Answer) -> Self {
+    pub(crate) fn from_verdict(verdict: Verdict, answer: &Answer) -> Self {
         let (status, authorized) = (answer.status, answer.authorized);
         let unusable = |trouble, why: &str| Self::Unusable {
             trouble,
@@ -100,8 +104,8 @@ impl Failure {
         }
     }
 
-    /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed.
-    pub(super) fn trouble(&self) -> Option<Trouble> {
+    /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed, or the user's word that is not met.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
         Some(match self {
             Self::Transport { error, .. } if *error.kind() == haul_net::Kind::Protocol => {
                 Trouble::Garbled
@@ -112,13 +116,14 @@ impl Failure {
             },
             Self::Status { trouble, .. } | Self::Unusable { trouble, .. } => *trouble,
             Self::Unauthorized { .. } => Trouble::Unauthorized,
+            Self::Unfit(_) => Trouble::Refused,
             Self::Changed => Trouble::Changed,
-            Self::Local(_) => return None,
+            Self::Unexpected(_) | Self::Local(_) => return None,
         })
     }
 
     /// The error that the job ends with, if it ends with this.
-    pub(super) fn into_error(
+    pub(crate) fn into_error(
         self,
         url: &Url,
         range: Option<Range<u64>>,
@@ -150,6 +155,8 @@ impl Failure {
                 realm,
             },
             Self::Unusable { why, .. } => GetError::Refused { url, why },
+            Self::Unexpected(source) => GetError::Unexpected { url, source },
+            Self::Unfit(why) => GetError::NotMeant { url, why },
             Self::Changed => GetError::Changed { url },
             Self::Local(source) => GetError::local("write to", path.to_owned(), source),
         }
@@ -163,8 +170,9 @@ impl std::fmt::Display for Failure {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 write!(f, "answered {status}")
             }
-            Self::Unusable { why, .. } => f.write_str(why),
+            Self::Unusable { why, .. } | Self::Unfit(why) => f.write_str(why),
             Self::Changed => f.write_str("the resource changed"),
+            Self::Unexpected(error) => write!(f, "{error}"),
             Self::Local(error) => write!(f, "{error}"),
         }
     }

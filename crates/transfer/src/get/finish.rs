@@ -15,27 +15,29 @@ use crate::error::GetError;
 
 /// What the digests of a job must be.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// From the user.
-    pub(super) given: Vec<Checksum>,
+    pub(crate) given: Vec<Checksum>,
     /// From the origin's header fields (row A26).
-    pub(super) announced: Vec<Expected>,
+    pub(crate) announced: Vec<Expected>,
+    /// Whether digests of pieces are compared, too.
+    pub(crate) pieces: bool,
 }
 
 impl Wanted {
     /// Every algorithm that must be computed.
-    pub(super) fn algorithms(&self) -> impl Iterator<Item = Algorithm> + '_ {
+    pub(crate) fn algorithms(&self) -> impl Iterator<Item = Algorithm> + '_ {
         let given = self.given.iter().map(|checksum| checksum.algorithm);
         given.chain(self.announced.iter().map(|expected| expected.algorithm))
     }
 
     /// Whether bytes that are not one version of the file would be found out at the end.
-    pub(super) fn verifies(&self) -> bool {
-        !self.announced.is_empty() || self.given.iter().any(|c| c.digest.is_some())
+    pub(crate) fn verifies(&self) -> bool {
+        self.pieces || !self.announced.is_empty() || self.given.iter().any(|c| c.digest.is_some())
     }
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.
-    pub(super) fn check(&self, url: &Url, found: &[Digested]) -> Result<(), GetError> {
+    pub(crate) fn check(&self, url: &Url, found: &[Digested]) -> Result<(), GetError> {
         let given = self
             .given
             .iter()
@@ -62,7 +64,7 @@ impl Wanted {
     }
 
     /// The digests that the user asked for, in hexadecimal, in the order asked.
-    pub(super) fn report(&self, found: &[Digested]) -> Vec<(Algorithm, String)> {
+    pub(crate) fn report(&self, found: &[Digested]) -> Vec<(Algorithm, String)> {
         let digest = |checksum: &Checksum| {
             let digested = found.iter().find(|d| d.algorithm == checksum.algorithm)?;
             Some((digested.algorithm, hex(&digested.digest)))
@@ -100,7 +102,8 @@ pub(super) fn publish(
         if let Some(rights) = rights.filter(|_| replace) {
             rights.give(partial.file.file());
         }
-        stamp(partial.file.file(), version);
+        let length = partial.storage().length().map_err(local("look at"))?;
+        stamp(partial.file.file(), version, length);
         partial.storage().sync().map_err(local("sync"))?;
         partial.is_in_place().map_err(local("rename"))?;
         let renamed = partial.target.publish(replace);
@@ -163,6 +166,7 @@ mod tests {
         let wanted = Wanted {
             given: Vec::new(),
             announced: vec![expected],
+            pieces: false,
         };
         let url = Url::parse("http://h.test/f").unwrap();
         let digested = |algorithm, digest| Digested { algorithm, digest };

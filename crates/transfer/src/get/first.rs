@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::job::Run;
 use crate::disk::Remembered;
 use crate::error::GetError;
+use crate::journal::Header;
 
 /// A first answer that a road can begin with.
 #[derive(Debug)]
@@ -61,19 +62,16 @@ pub(super) struct Question<'a> {
     pub(super) range: Option<Range<u64>>,
     /// The version that an earlier run left bytes of.
     pub(super) pinned: Option<&'a Version>,
+    /// Whose version that is: other hosts' validators say nothing about it.
+    pub(super) from: Option<&'a Header>,
     /// The file that may be new enough (`--update`).
     pub(super) have: Option<Remembered>,
 }
 
 impl Run<'_> {
     /// Asks until a usable answer came or the course gives up.
-    pub(super) async fn begin(&mut self, mut question: Question<'_>) -> Result<Begun, GetError> {
+    pub(super) async fn begin(&mut self, question: Question<'_>) -> Result<Begun, GetError> {
         loop {
-            if self.one_stream {
-                question.range = None;
-                // Everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
-                question.pinned = None;
-            }
             let failure = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(GetError::STOPPED),
@@ -87,18 +85,27 @@ impl Run<'_> {
             };
             // Bytes from the first on are the whole file as far as anybody knows: only others are worth naming.
             let range = question.range.clone().filter(|range| range.start > 0);
-            self.heal(failure, range).await?;
+            self.divert(failure, range).await?;
         }
     }
 
     async fn ask_first(&self, question: &Question<'_>) -> Result<Begun, Failure> {
+        let home = self.home();
+        // On one stream everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
+        let (range, pinned) = match self.one_stream {
+            true => (None, None),
+            false => (question.range.clone(), question.pinned),
+        };
+        let pinned = pinned.filter(|_| question.from.is_none_or(|from| from.is_pinned_by(home)));
         let ask = Ask {
+            own: &self.job.headers,
             client: &self.engine.client,
             url: &self.url,
-            given: &self.job.url,
-            range: question.range.clone(),
-            pinned: question.pinned,
+            given: self.given(self.source),
+            range,
+            pinned,
             if_range: self.if_range,
+            shared: false,
             conditions: question.have.as_ref().map(conditions).unwrap_or_default(),
         };
         let (answer, verdict) = ask.send().await?;
@@ -123,7 +130,7 @@ impl Run<'_> {
             },
             Verdict::Empty { version } => Brings::Empty(version),
             Verdict::NotModified => Brings::NotModified,
-            Verdict::Changed { .. } | Verdict::PastEnd { .. } if question.pinned.is_some() => {
+            Verdict::Changed { .. } | Verdict::PastEnd { .. } if pinned.is_some() => {
                 Brings::OtherVersion
             }
             verdict => {
@@ -141,7 +148,7 @@ impl Run<'_> {
         failure: Failure,
         range: Option<Range<u64>>,
     ) -> Result<Healed, GetError> {
-        let redirected = self.url != self.job.url;
+        let redirected = self.url != *self.home();
         let standing = Standing {
             flowing: 0,
             redirected,
@@ -155,7 +162,7 @@ impl Run<'_> {
             Action::GiveUp => return Err(failure.into_error(&self.url, range, &self.path)),
             Action::Retry(wait) | Action::Fewer(wait) => self.wait(wait, &failure).await?,
             Action::ResolveAgain(wait) => {
-                self.url = self.job.url.clone();
+                self.url = self.home().clone();
                 self.wait(wait, &failure).await?;
             }
             Action::WithoutIfRange => self.if_range = false,
@@ -176,7 +183,7 @@ pub(super) enum Healed {
 }
 
 /// Header fields that ask for an answer only if the origin has something newer than the file that is there.
-fn conditions(have: &Remembered) -> HeaderMap {
+pub(super) fn conditions(have: &Remembered) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(etag) = have.etag.as_deref().and_then(|etag| etag.parse().ok()) {
         headers.insert(IF_NONE_MATCH, etag);

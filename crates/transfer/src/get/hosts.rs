@@ -37,6 +37,12 @@ impl Host {
         Some(self.hold(held))
     }
 
+    /// The same for who holds leave to hold a connection to another host, and gives it back first. Cancel safe.
+    pub(super) async fn permit_after(self: &Arc<Self>, other: Permit) -> Option<Permit> {
+        drop(other);
+        self.permit().await
+    }
+
     /// A permit if one is free: a job's further connections.
     pub(super) fn try_permit(self: &Arc<Self>) -> Option<Permit> {
         let held = Arc::clone(&self.permits).try_acquire_owned().ok()?;

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use haul_plan::{Course, Version};
+use haul_plan::{Course, Expected, Mirrors, Pieces, Version};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -17,9 +17,10 @@ use super::hosts::Permit;
 use super::landing::Landing;
 use super::partial::Partial;
 use super::place::Place;
+use super::quick::Large;
 use super::segmented::First;
 use super::sequential::Body;
-use crate::disk::{Target, blocking};
+use crate::disk::{Remembered, Target, blocking};
 use crate::error::GetError;
 use crate::options::{Existing, Job, Outcome, Output};
 
@@ -34,14 +35,30 @@ pub(super) struct Run<'a> {
     pub(super) stop: CancellationToken,
     /// Its troubles so far.
     pub(super) course: Course,
-    /// Where requests go: the job's URL, or where that was redirected to.
+    /// Where the file can be had: the job's URL, then its mirrors, then what was found on the way.
+    pub(super) sources: Vec<Url>,
+    /// How many of them the caller named.
+    pub(super) named: usize,
+    /// What is known of them, under the same numbers.
+    pub(super) mirrors: Mirrors,
+    /// The one that is asked, where only one is.
+    pub(super) source: usize,
+    /// Where requests go: that one's URL, or where it was redirected to.
     pub(super) url: Url,
+    /// Digests of pieces: the caller's, or those of a document that the origin led to.
+    pub(super) pieces: Option<Pieces>,
+    /// Digests of the whole from there.
+    pub(super) described: Vec<Expected>,
+    /// Whether the origin's word on other places was taken.
+    pub(super) discovered: bool,
     /// For messages, until the name is known the directory.
     pub(super) path: PathBuf,
     /// Whether ranges were given up.
     pub(super) one_stream: bool,
     /// Whether If-Range may be sent.
     pub(super) if_range: bool,
+    /// A first answer that is there already, as long as no road has begun with it.
+    adopted: Option<Large>,
     /// What the outcome will say.
     pub(super) tally: Tally,
     /// When the job began.
@@ -59,22 +76,40 @@ pub(super) struct Tally {
     pub(super) segments: u64,
     /// Connections settled on.
     pub(super) connections: usize,
+    /// Retries of sources that were dropped.
+    pub(super) retries: u32,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(engine: &'a Inner, job: &'a Job, stop: CancellationToken) -> Self {
+        let urls = std::iter::once(&job.url).chain(&job.mirrors).cloned();
+        let (sources, mirrors) = Self::sources_of(urls, &engine.options.retry);
         Self {
             engine,
             job,
             stop,
+            named: sources.len(),
+            sources,
+            mirrors,
+            source: 0,
+            pieces: job.pieces.clone(),
+            described: Vec::new(),
+            discovered: false,
             course: Course::new(engine.options.retry.clone()),
             url: job.url.clone(),
             path: PathBuf::new(),
             one_stream: false,
             if_range: true,
+            adopted: None,
             tally: Tally::default(),
             started: Instant::now(),
         }
+    }
+
+    /// Begins with an answer that the quick road could not take.
+    pub(super) fn adopt(mut self, large: Large) -> Self {
+        self.adopted = Some(large);
+        self
     }
 
     /// Does the job.
@@ -95,8 +130,10 @@ impl<'a> Run<'a> {
     async fn inward(&mut self, place: &Place) -> Result<Outcome, GetError> {
         let mut partial = None;
         loop {
-            if let Some(outcome) = self.attempt(place, &mut partial).await? {
-                return Ok(outcome);
+            match self.attempt(place, &mut partial).await {
+                Ok(Some(outcome)) => return Ok(outcome),
+                Ok(None) => {}
+                Err(error) => self.forsake(error).await?,
             }
         }
     }
@@ -122,22 +159,11 @@ impl<'a> Run<'a> {
         let have = self.prepare(place, held).await?;
         // To replace a file, the version must be one that the origin has now; to add one it is enough that it had it.
         let adds = self.engine.options.existing == Existing::Keep;
-        if let Some(partial) = held.take_if(|partial| adds && self.is_whole(partial)) {
+        if let Some(partial) = held.take_if(|partial| adds && self.is_finished(partial)) {
             return self.finish_resumed(partial).await.map(Some);
         }
-        let permit = self.permit().await?;
-        let pinned = held
-            .as_ref()
-            .and_then(|p| p.resumed.as_ref())
-            .map(|r| r.header.version());
-        let range = self.first_range(held.as_ref());
-        let begun = self
-            .begin(Question {
-                range,
-                pinned: pinned.as_ref(),
-                have,
-            })
-            .await?;
+        let (begun, permit) = self.first_answer(held.as_ref(), have).await?;
+        self.expected(&begun)?;
         if begun.answer.redirected {
             self.url = begun.answer.url.clone();
         }
@@ -149,8 +175,36 @@ impl<'a> Run<'a> {
             begun.answer.discard().await;
             return self.not_modified(place).await.map(Some);
         }
+        if let Err(error) = self.meant(&begun.brings) {
+            begun.answer.discard().await;
+            return Err(error);
+        }
+        self.discover(&begun).await;
         let partial = self.land(place, held.take(), &begun).await?;
         self.take_road(begun, partial, permit, held).await
+    }
+
+    /// An answer to begin with: the one that is there, or one that is asked for.
+    async fn first_answer(
+        &mut self,
+        held: Option<&Partial>,
+        have: Option<Remembered>,
+    ) -> Result<(Begun, Permit), GetError> {
+        let resumed = held.and_then(|partial| partial.resumed.as_ref());
+        // What an earlier run left is gone on with by another question than the one that was answered.
+        if let Some(Large { begun, permit }) = self.adopted.take().filter(|_| resumed.is_none()) {
+            return Ok((begun, permit));
+        }
+        let permit = self.permit().await?;
+        let pinned = resumed.map(|resumed| resumed.header.version());
+        let range = self.first_range(held);
+        let question = Question {
+            range,
+            pinned: pinned.as_ref(),
+            from: resumed.map(|resumed| &resumed.header),
+            have,
+        };
+        Ok((self.begin(question).await?, permit))
     }
 
     async fn take_road(
@@ -181,6 +235,7 @@ impl<'a> Run<'a> {
                 landing.version = version;
                 let first = First {
                     answer: Some((answer, range)),
+                    source: self.source,
                     permit,
                 };
                 if self.may_join(&landing.version, &landing.wanted) {

@@ -12,6 +12,10 @@ use crate::error::GetError;
 use crate::event::Event;
 use crate::options::{Connections, Existing};
 
+/// Why bytes of an earlier run are not gone on with.
+const UNTOLD: &str =
+    "nothing tells whether the origin still has the version that an earlier run left bytes of";
+
 /// A file on its way: who holds its bytes, and what they must be.
 #[derive(Debug)]
 pub(super) struct Landing {
@@ -54,9 +58,10 @@ impl Run<'_> {
 
     /// Takes a final name, unless another job of this engine has it.
     fn claim(&self, target: &Target) -> Result<(), GetError> {
-        self.engine
-            .names
-            .claim(target.path(), self.job.id, &self.job.url)
+        let Some(names) = &self.engine.names else {
+            return Ok(());
+        };
+        names.claim(target.path(), self.job.id, &self.job.url)
     }
 
     async fn open(&self, target: Target) -> Result<Partial, GetError> {
@@ -122,20 +127,24 @@ impl Run<'_> {
     fn unfit(&self, partial: &Partial, begun: &Begun) -> Option<&'static str> {
         let header = &partial.resumed.as_ref()?.header;
         let pinned = header.version();
+        let own = header.is_pinned_by(self.home());
         match &begun.brings {
             Brings::Part { total, version, .. } => {
                 let wanted = self.wanted(&begun.answer.headers, &begun.brings);
-                if header.length != *total || !pinned.same(version) {
+                if header.length != *total || (own && !pinned.same(version)) {
                     Some("the origin has another version than an earlier run left bytes of")
+                } else if !own {
+                    // Another host's validators: they prove the same file or nothing.
+                    let tags = pinned.etag.as_ref().zip(version.etag.as_ref());
+                    let same = tags.is_some_and(|(a, b)| a.strong_eq(b));
+                    (!same && !wanted.verifies()).then_some(UNTOLD)
                 } else if pinned.may_be_resumed(version, wanted.verifies()) {
                     None
                 } else {
-                    Some(
-                        "nothing tells whether the origin still has the version that an earlier run left bytes of",
-                    )
+                    Some(UNTOLD)
                 }
             }
-            Brings::Whole { version, .. } if pinned.same(version) => Some(
+            Brings::Whole { version, .. } if !own || pinned.same(version) => Some(
                 "the origin gives no parts of the file, so that those of an earlier run are of no use",
             ),
             _ => Some("the origin has another version than an earlier run left bytes of"),
@@ -148,7 +157,7 @@ impl Run<'_> {
     }
 
     /// Whether the user asked for several connections.
-    fn told(&self) -> bool {
+    pub(super) fn told(&self) -> bool {
         matches!(self.engine.options.connections, Connections::Fixed(n) if n > 1)
     }
 }

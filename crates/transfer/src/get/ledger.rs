@@ -4,7 +4,9 @@
 //! claimed on disk. Adding is a push, since it happens under the lock that all workers share; sorting and joining is
 //! left to the checkpoint's thread.
 
-use crate::checksum::combine;
+use bytes::Bytes;
+
+use crate::checksum::{Crc32c, combine};
 use crate::journal::Span;
 
 /// Pieces written since the last checkpoint.
@@ -35,13 +37,41 @@ impl Ledger {
     }
 }
 
-/// Joins pieces that touch, so that a record in the journal is a stretch and not a write.
-pub(super) fn joined(mut pieces: Vec<Span>) -> Vec<Span> {
+/// What was written from `at` on, cut where pieces with digests begin: one that turns out to be bad is taken back, and with it
+/// every record that has bytes of it.
+pub(super) fn spans(at: u64, written: &[Bytes], cut: Option<u64>) -> Vec<Span> {
+    let (mut spans, mut crc) = (Vec::new(), Crc32c::new());
+    let (mut start, mut end) = (at, at);
+    for bytes in written {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let room = cut.map_or(u64::MAX, |cut| cut - end % cut);
+            let take = usize::try_from(room).map_or(rest.len(), |room| room.min(rest.len()));
+            crc.update(&rest[..take]);
+            (rest, end) = (&rest[take..], end + take as u64);
+            if take as u64 == room {
+                let crc = std::mem::replace(&mut crc, Crc32c::new()).finish();
+                spans.push(Span { start, end, crc });
+                start = end;
+            }
+        }
+    }
+    if start < end {
+        let crc = crc.finish();
+        spans.push(Span { start, end, crc });
+    }
+    spans
+}
+
+/// Joins pieces that touch, so that a record in the journal is a stretch and not a write; but not over a `cut`.
+pub(super) fn joined(mut pieces: Vec<Span>, cut: Option<u64>) -> Vec<Span> {
     pieces.sort_unstable_by_key(|piece| piece.start);
     let mut spans: Vec<Span> = Vec::new();
     for piece in pieces {
         match spans.last_mut() {
-            Some(last) if last.end == piece.start => {
+            Some(last)
+                if last.end == piece.start && cut.is_none_or(|cut| piece.start % cut != 0) =>
+            {
                 last.crc = combine(last.crc, piece.crc, piece.end - piece.start);
                 last.end = piece.end;
             }
@@ -74,9 +104,38 @@ mod tests {
             }
             let whole = Span { start: 0, end: text.len() as u64, crc: crc32c(&text) };
             prop_assert_eq!(ledger.bytes(), text.len() as u64);
-            prop_assert_eq!(joined(ledger.take()), vec![whole]);
+            prop_assert_eq!(joined(ledger.take(), None), vec![whole]);
             prop_assert_eq!(ledger.bytes(), 0);
             prop_assert_eq!(ledger.take(), vec![]);
+        }
+    }
+
+    proptest! {
+        /// However writes fall, what is told of them is a span for each piece, cut where the pieces are.
+        #[test]
+        fn writes_join_to_pieces_and_not_beyond(text in prop::collection::vec(any::<u8>(), 1..200), sizes in prop::collection::vec(1usize..40, 1..9), cut in 1u64..50, at in 0u64..50) {
+            let (mut told, mut rest, mut end) = (Vec::new(), &text[..], at);
+            for size in sizes.iter().cycle() {
+                let (now, later) = rest.split_at((*size).min(rest.len()));
+                let halves = now.split_at(now.len() / 2);
+                let written = [halves.0, halves.1].map(Bytes::copy_from_slice);
+                told.extend(spans(end, &written, Some(cut)));
+                (rest, end) = (later, end + now.len() as u64);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            let joined = joined(told, Some(cut));
+            let mut next = at;
+            for span in joined {
+                prop_assert_eq!(span.start, next);
+                prop_assert!(span.end == end || span.end % cut == 0);
+                prop_assert!(span.end - span.start <= cut);
+                let within = |at: u64| usize::try_from(at).unwrap();
+                prop_assert_eq!(span.crc, crc32c(&text[within(span.start - at)..within(span.end - at)]));
+                next = span.end;
+            }
+            prop_assert_eq!(next, end);
         }
     }
 
@@ -92,6 +151,6 @@ mod tests {
             end: 3,
             crc: 8,
         };
-        assert_eq!(joined(vec![b.clone(), a.clone()]), vec![a, b]);
+        assert_eq!(joined(vec![b.clone(), a.clone()], None), vec![a, b]);
     }
 }

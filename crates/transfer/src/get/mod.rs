@@ -2,31 +2,39 @@
 //!
 //! [`Engine::get`] does one job; several may run at once and share connections and the per-host limit. Inside,
 //! [`job`] puts the steps in order, [`first`] makes the first request, [`segmented`] and [`worker`] are the road of many
-//! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name. None of them decides: `plan` does.
+//! connections, [`sequential`] that of one ([`outward`] when it leads to a pipe), [`finish`] gives the file its name.
+//! Where a file can be had in several places, [`elsewhere`] and [`mirroring`] do what that asks for. None of them decides: `plan` does.
 
 mod ask;
 mod batch;
 mod checkpoint;
 mod crew;
-mod failure;
-mod finish;
+mod discover;
+mod elsewhere;
+pub(crate) mod failure;
+pub(crate) mod finish;
 mod first;
 mod flow;
 mod hosts;
 mod job;
 mod landing;
 mod ledger;
+mod mirroring;
 mod names;
 mod outward;
 mod partial;
 mod pipe;
 mod place;
+pub(crate) mod quick;
 mod roads;
 mod segmented;
 mod sequential;
 mod shared;
+mod sources;
 mod steps;
+mod table;
 mod unchanged;
+mod verifier;
 mod worker;
 
 use std::sync::Arc;
@@ -41,6 +49,7 @@ use crate::options::{GetOptions, Job, Outcome};
 use hosts::Hosts;
 use job::Run;
 use names::Names;
+use quick::Large;
 
 /// How often a running job is looked at when nothing asks for it sooner: smooth for an eye, nothing for a processor.
 const LOOK: Duration = Duration::from_millis(100);
@@ -53,7 +62,7 @@ pub struct Engine {
 
 /// What all jobs share.
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     /// Makes requests.
     client: Client,
     /// The settings.
@@ -62,8 +71,42 @@ struct Inner {
     events: EventSender,
     /// The per-host limits.
     hosts: Hosts,
-    /// Final names, and whose they are.
-    names: Names,
+    /// Final names, and whose they are; `None` where whoever makes the jobs gives each a name of its own.
+    names: Option<Names>,
+}
+
+impl Inner {
+    /// What the jobs of a batch share, whose names are given to them.
+    pub(crate) fn of_batch(client: Client, options: GetOptions, events: EventSender) -> Self {
+        Self {
+            hosts: Hosts::new(options.connections.most()),
+            client,
+            options,
+            events,
+            names: None,
+        }
+    }
+
+    /// The settings.
+    pub(crate) fn options(&self) -> &GetOptions {
+        &self.options
+    }
+
+    /// Does a job by the roads that use partial files, with an answer that is there already or without.
+    pub(crate) async fn run(
+        &self,
+        job: &Job,
+        large: Option<Large>,
+        stop: CancellationToken,
+    ) -> Result<Outcome, GetError> {
+        let run = Run::new(self, job, stop);
+        let run = match large {
+            Some(large) => run.adopt(large),
+            None => run,
+        };
+        // On the heap: the states of all steps together are larger than a caller wants in its own future.
+        Box::pin(run.run()).await
+    }
 }
 
 impl Engine {
@@ -77,7 +120,7 @@ impl Engine {
                 options,
                 events,
                 hosts,
-                names: Names::default(),
+                names: Some(Names::default()),
             }),
         }
     }
@@ -93,8 +136,7 @@ impl Engine {
         let url = haul_net::without_credentials(&job.url);
         // Nobody listening is no reason to stop, here and below.
         let _ = inner.events.send(Event::Started { job: job.id, url }).await;
-        // On the heap: the states of all steps together are larger than a caller wants in its own future.
-        let result = Box::pin(Run::new(inner, &job, stop).run()).await;
+        let result = inner.run(&job, None, stop).await;
         let event = match &result {
             Ok(outcome) => Event::Finished {
                 job: job.id,

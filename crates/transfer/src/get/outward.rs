@@ -10,6 +10,7 @@ use haul_plan::{Opening, Stream, Version, expected_digests};
 use super::failure::Failure;
 use super::first::{Begun, Brings, Question};
 use super::flow::Flow;
+use super::hosts::Permit;
 use super::job::Run;
 use super::pipe::{Ends, Pipe};
 use super::sequential::Ended;
@@ -20,23 +21,36 @@ use crate::event::Event;
 use crate::options::Outcome;
 
 impl Run<'_> {
-    /// Downloads into a stream.
-    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
-        let path = sink.path().map(Path::to_owned);
-        let (Begun { answer, brings }, _permit) = loop {
+    /// The first answer, from the first source that gives a usable one of the file meant.
+    async fn begin_outward(&mut self) -> Result<(Begun, Permit), GetError> {
+        loop {
             let permit = self.permit().await?;
             let question = Question {
                 range: Some(0..u64::MAX),
                 ..Question::default()
             };
-            let begun = self.begin(question).await?;
+            let begun = self.begin(question).await;
+            let begun = begun.and_then(|begun| self.meant(&begun.brings).map(|()| begun));
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(error) => {
+                    self.forsake(error).await?;
+                    continue;
+                }
+            };
             if begun.answer.redirected {
                 self.url = begun.answer.url.clone();
             }
             if let Some(permit) = self.admitted(permit) {
-                break (begun, permit);
+                return Ok((begun, permit));
             }
-        };
+        }
+    }
+
+    /// Downloads into a stream.
+    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<Outcome, GetError> {
+        let path = sink.path().map(Path::to_owned);
+        let (Begun { answer, brings }, _permit) = self.begin_outward().await?;
         let wanted = self.wanted(&answer.headers, &brings);
         let (version, mut opening) = brought(brings);
         let length = opening.length;
@@ -72,6 +86,9 @@ impl Run<'_> {
                 (Err(error), _) => return Err(of_stream(error)),
             },
         };
+        if self.job.size.is_some() {
+            self.is_size(bytes)?;
+        }
         let found = flow.pipe.finish();
         wanted.check(&self.url, &found)?;
         Ok(Outcome {

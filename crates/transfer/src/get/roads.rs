@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{ConnectionControl, ControlOptions, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{ConnectionControl, ControlOptions, Found, RangeSet, SegmentOptions, SegmentPlan};
 use tokio::time::Instant;
 
+use super::Inner;
 use super::checkpoint::Checkpointer;
 use super::finish::{Published, publish, set_aside};
 use super::job::Run;
@@ -13,6 +14,8 @@ use super::landing::Landing;
 use super::partial::Partial;
 use super::segmented::{Coordinator, Ended, First, Floor};
 use super::shared::{Shared, Start};
+use super::sources::Sources;
+use super::table::Table;
 use crate::checksum::{Digested, Follower, Hashers};
 use crate::disk::blocking;
 use crate::error::{Class, GetError};
@@ -42,7 +45,7 @@ impl Run<'_> {
         let ended = coordinator.run(first).await;
         let Coordinator {
             shared,
-            follower,
+            mut follower,
             control,
             mut checkpoints,
             ..
@@ -50,7 +53,16 @@ impl Run<'_> {
         self.tally.connections = self.tally.connections.max(control.settled());
         self.tally.fetched += shared.fetched();
         self.tally.segments += shared.segments();
-        self.url = shared.url();
+        self.mirrors = std::mem::take(&mut shared.table().mirrors);
+        if !self.mirrors.is_living(self.source) {
+            let _ = self.turn();
+        }
+        self.url = shared.sources.of(self.source).url;
+        if ended.is_err()
+            && let Some(follower) = follower.take()
+        {
+            follower.close().await;
+        }
         match ended? {
             Ended::Whole => {
                 let done = self.complete(&mut landing, follower, total).await;
@@ -88,7 +100,7 @@ impl Run<'_> {
             "the resource changed at the origin: starting again on the new version"
         };
         self.warn(why.into()).await;
-        self.url = self.job.url.clone();
+        self.url = self.home().clone();
         self.tally.resumed = 0;
         partial.clear()?;
         *held = Some(partial);
@@ -104,14 +116,28 @@ impl Run<'_> {
         let resumed = landing.partial.resumed.as_ref();
         let done = resumed.map_or_else(RangeSet::new, |resumed| resumed.done.clone());
         self.tally.resumed = done.total();
+        let plan = SegmentPlan::new(total, &done, segment_options(self.engine, self.most()));
+        let found = Found {
+            version: &landing.version,
+            digests: &landing.wanted.announced,
+        };
+        let evidence = self.evidence(&landing.wanted);
+        self.mirrors.begin(self.source, &found, evidence);
+        let control = ControlOptions {
+            max: self.most(),
+            min: self.mirrors.in_play(),
+            ..control_options(self.engine.options.connections)
+        };
+        let verifier = self.verifier(landing, total);
+        let cut = self.pieces.as_ref().map(haul_plan::Pieces::length);
+        let mirrors = std::mem::take(&mut self.mirrors);
         let start = Start {
-            pinned: landing.version.clone(),
             epoch: Instant::now(),
-            first_url: self.job.url.clone(),
-            url: self.url.clone(),
-            hosts: self.engine.hosts.clone(),
-            plan: SegmentPlan::new(total, &done, self.segment_options()),
-            if_range: self.if_range,
+            begun: self.started,
+            sources: self.sites(),
+            table: Table::new(plan, mirrors, verifier.is_some()),
+            cut,
+            headers: self.job.headers.clone(),
         };
         let storage = landing.partial.storage();
         let options = &self.engine.options;
@@ -122,10 +148,11 @@ impl Run<'_> {
                 Arc::clone(&storage),
                 start,
             )),
-            control: ConnectionControl::new(control_options(options.connections)),
-            checkpoints: Checkpointer::new(storage, journal, options.checkpoint.clone()),
+            control: ConnectionControl::new(control),
+            checkpoints: Checkpointer::new(storage, journal, options.checkpoint.clone()).cut(cut),
             course: &mut self.course,
             follower,
+            verifier,
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),
@@ -133,21 +160,14 @@ impl Run<'_> {
         }
     }
 
-    /// Sizes of segments, from the settings.
-    pub(super) fn segment_options(&self) -> SegmentOptions {
-        let options = &self.engine.options;
-        let defaults = SegmentOptions::default();
-        let at_least = |size: u64| options.min_segment.map_or(size, |min| size.max(min));
-        SegmentOptions {
-            min: options.min_segment.unwrap_or(defaults.min),
-            share: options.min_segment.unwrap_or(defaults.share),
-            first: options.segment.unwrap_or_else(|| at_least(defaults.first)),
-            max: at_least(defaults.max),
-            fixed: options.segment,
-            connections: options.connections.most(),
-            paced: self.engine.client.connector().is_limited(),
-            settled: matches!(options.connections, Connections::Fixed(_)),
-        }
+    /// Where each source is asked.
+    fn sites(&self) -> Sources {
+        let urls = self.sources.iter().enumerate();
+        let urls = urls.map(|(source, url)| (url.clone(), self.given(source).clone()));
+        let sources = Sources::new(urls, self.engine.hosts.clone());
+        sources.lead(self.source, self.url.clone());
+        sources.set_if_range(self.source, self.if_range);
+        sources
     }
 
     /// Begins the journal and makes the file its full length, after a look whether the disk has room: better now than after
@@ -173,7 +193,8 @@ impl Run<'_> {
             total,
             &landing.version,
             &landing.wanted.announced,
-        );
+        )
+        .from_mirror(self.home());
         // What no later run could trust is not claimed for one.
         let lasts = landing.version.outlasts_a_run(landing.wanted.verifies());
         let header = Some(&header).filter(|_| self.engine.options.resume && lasts);
@@ -190,12 +211,14 @@ impl Run<'_> {
         follower: Option<Follower>,
         length: u64,
     ) -> Result<Outcome, GetError> {
+        self.expected_length(length)?;
         let Landing {
             partial,
             version,
             wanted,
             ..
         } = landing;
+        self.is_size(length)?;
         let found = self.digests(partial, wanted, follower, length).await?;
         if let Err(error) = wanted.check(&self.url, &found) {
             return Err(set_aside(partial, error));
@@ -239,6 +262,23 @@ impl Run<'_> {
     }
 }
 
+/// Sizes of segments, from the settings.
+pub(super) fn segment_options(engine: &Inner, connections: usize) -> SegmentOptions {
+    let options = &engine.options;
+    let defaults = SegmentOptions::default();
+    let at_least = |size: u64| options.min_segment.map_or(size, |min| size.max(min));
+    SegmentOptions {
+        min: options.min_segment.unwrap_or(defaults.min),
+        share: options.min_segment.unwrap_or(defaults.share),
+        first: options.segment.unwrap_or_else(|| at_least(defaults.first)),
+        max: at_least(defaults.max),
+        fixed: options.segment,
+        connections,
+        paced: engine.client.connector().is_limited(),
+        settled: matches!(options.connections, Connections::Fixed(_)),
+    }
+}
+
 /// A follower for a file, if any digest is wanted.
 pub(super) fn follower(landing: &Landing) -> Option<Follower> {
     let hashers = Hashers::new(landing.wanted.algorithms());
@@ -249,6 +289,7 @@ fn control_options(connections: Connections) -> ControlOptions {
     let fixed = matches!(connections, Connections::Fixed(_));
     ControlOptions {
         max: connections.most(),
+        min: 1,
         fixed,
         window: WINDOW,
     }

@@ -10,16 +10,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_net::Answer;
-use haul_plan::{Action, ConnectionControl, Course, Refused, Sample, Standing, Trouble};
+use haul_plan::{Action, ConnectionControl, Course, RangeSet, Refused, Sample, Standing, Trouble};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::LOOK;
 use super::checkpoint::Checkpointer;
 use super::failure::Failure;
 use super::hosts::Permit;
 use super::shared::Shared;
+use super::verifier::{Looked, Verifier};
 use super::worker::{End, Exit, Failed, Worker};
 use crate::checksum::Follower;
 use crate::error::GetError;
@@ -41,6 +43,8 @@ pub(super) enum Ended {
 pub(super) struct First {
     /// The answer, judged, with the range of its bytes.
     pub(super) answer: Option<(Answer, Range<u64>)>,
+    /// Which source it came from.
+    pub(super) source: usize,
     /// Leave to hold a connection.
     pub(super) permit: Permit,
 }
@@ -60,6 +64,8 @@ pub(super) struct Coordinator<'a> {
     pub(super) checkpoints: Checkpointer,
     /// Hashes behind the download.
     pub(super) follower: Option<Follower>,
+    /// Compares pieces with their digests.
+    pub(super) verifier: Option<Verifier>,
     /// Where events go.
     pub(super) events: EventSender,
     /// Stops the job, keeping what can be resumed.
@@ -81,6 +87,8 @@ pub(super) struct Floor {
     hold: Option<Instant>,
     /// Bytes told to the course so far.
     told: u64,
+    /// Bytes that are known to be bad and are still claimed by the journal.
+    pub(super) bad: RangeSet,
 }
 
 /// What woke the coordinator.
@@ -89,6 +97,8 @@ enum Wake {
     Exit(Result<Exit, JoinError>),
     /// A checkpoint ended.
     Checkpointed(std::io::Result<()>),
+    /// Pieces were looked at.
+    Looked(std::io::Result<Vec<Looked>>),
     /// Something is due.
     Look,
     /// The caller wants an end.
@@ -101,6 +111,9 @@ impl Coordinator<'_> {
         let ended = self.work(Some(first)).await;
         // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
         self.floor.workers.shutdown().await;
+        if let Some(verifier) = &mut self.verifier {
+            verifier.close().await;
+        }
         if !matches!(
             ended,
             Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)
@@ -114,7 +127,8 @@ impl Coordinator<'_> {
 
     async fn work(&mut self, mut first: Option<First>) -> Result<Ended, GetError> {
         loop {
-            if self.shared.table().plan.is_complete() {
+            self.verify();
+            if self.shared.table().plan.is_complete() && self.is_verified() {
                 self.checkpoints
                     .close(Vec::new())
                     .await
@@ -140,30 +154,39 @@ impl Coordinator<'_> {
         let free = (0..).filter(|number| !self.floor.numbers.contains(number));
         let free: Vec<usize> = free.take(target.saturating_sub(running)).collect();
         for number in free {
-            if first.is_none() && !self.shared.table().plan.has_work(self.shared.now()) {
-                return;
-            }
-            let (answer, permit) = match first.take() {
-                Some(First { answer, permit }) => (answer, permit),
-                None => match self.shared.host().try_permit() {
-                    Some(permit) => (None, permit),
-                    // The host's limit is reached by this job and others; those that run go on.
+            let next = match first.take() {
+                Some(first) => first,
+                None => match self.next_source() {
+                    Some((source, permit)) => First {
+                        answer: None,
+                        source,
+                        permit,
+                    },
+                    // Nothing is left to claim, or the hosts' limits are reached by this job and others.
                     None => return,
                 },
             };
-            self.hire(number, answer, permit);
+            self.hire(number, next);
         }
     }
 
-    fn hire(&mut self, number: usize, answer: Option<(Answer, Range<u64>)>, permit: Permit) {
+    fn hire(&mut self, number: usize, first: First) {
+        let First {
+            answer,
+            source,
+            permit,
+        } = first;
         let worker = Worker {
             number,
             job: self.job,
+            source,
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
             permit,
         };
-        let first = answer.and_then(|(answer, range)| Some((answer, self.shared.adopt(range)?)));
+        let adopt = |(answer, range)| Some((answer, self.shared.adopt(source, range)?));
+        let first = answer.and_then(adopt);
+        self.shared.table().mirrors.opens(source);
         self.floor.numbers.push(number);
         self.shared.crew.joins();
         self.floor.workers.spawn(worker.run(first));
@@ -177,6 +200,7 @@ impl Coordinator<'_> {
             () = self.stop.cancelled() => Wake::Stop,
             Some(exit) = self.floor.workers.join_next() => Wake::Exit(exit),
             done = self.checkpoints.ended() => Wake::Checkpointed(done),
+            looked = looked(&mut self.verifier) => Wake::Looked(looked),
             () = tokio::time::sleep_until(look) => Wake::Look,
         }
     }
@@ -192,9 +216,18 @@ impl Coordinator<'_> {
             Wake::Stop => {
                 return Err(GetError::STOPPED);
             }
-            Wake::Checkpointed(result) => result.map_err(|e| self.local("sync", e))?,
+            Wake::Checkpointed(result) => {
+                result.map_err(|e| self.local("sync", e))?;
+                self.on_gone();
+            }
+            Wake::Looked(looked) => {
+                let looked = looked.map_err(|e| self.local("read", e))?;
+                self.on_looked(looked).await?;
+                self.checkpoint();
+            }
             Wake::Look => self.look(),
             Wake::Exit(Ok(exit)) => {
+                self.shared.table().mirrors.closes(exit.source);
                 self.floor.numbers.retain(|number| *number != exit.number);
                 if let End::Failed(failed) = exit.end {
                     return self.on_failure(failed).await;
@@ -209,15 +242,14 @@ impl Coordinator<'_> {
     /// Takes a sample, tells the progress, begins a checkpoint if one is due.
     fn look(&mut self) {
         self.account();
-        let now = self.shared.now();
-        let (front, done, remaining, flowing, latency) = {
-            let table = self.shared.table();
-            let done = table.plan.done();
+        let (now, since) = (self.shared.now(), self.shared.since_begun());
+        let (done, remaining, flowing, latency) = {
+            let mut table = self.shared.table();
+            table.mirrors.on_sample(since);
             (
-                done.prefix_end(),
-                done.total(),
+                table.plan.done().total(),
                 table.plan.remaining(),
-                table.flowing,
+                table.flowing(),
                 table.plan.latency(),
             )
         };
@@ -232,13 +264,9 @@ impl Coordinator<'_> {
             });
         }
         if let Some(follower) = &self.follower {
-            follower.advance(front);
+            follower.advance(self.front());
         }
-        let unclaimed = self.shared.table().ledger.bytes();
-        if self.checkpoints.is_due(unclaimed) {
-            let pieces = self.shared.table().ledger.take();
-            self.checkpoints.begin(pieces);
-        }
+        self.checkpoint();
         let length = Some(self.shared.table().plan.length());
         let progress = Event::Progress {
             job: self.job,
@@ -248,6 +276,15 @@ impl Coordinator<'_> {
         };
         // A renderer that is behind will see the next one.
         let _ = self.events.try_send(progress);
+    }
+
+    /// Begins a checkpoint if one is due.
+    fn checkpoint(&mut self) {
+        let unclaimed = self.shared.table().ledger.bytes();
+        if self.checkpoints.is_due(unclaimed) {
+            let pieces = self.shared.table().ledger.take();
+            self.checkpoints.begin(pieces);
+        }
     }
 
     /// Tells the course what has come since it was last told.
@@ -260,26 +297,25 @@ impl Coordinator<'_> {
         }
     }
 
-    async fn on_failure(
-        &mut self,
-        Failed {
+    async fn on_failure(&mut self, failed: Failed) -> Result<Option<Ended>, GetError> {
+        self.account();
+        let site = self.shared.sources.of(failed.source);
+        if self.is_late(&failed, &site.url) || self.divert(&failed).await? {
+            return Ok(None);
+        }
+        let Failed {
             failure,
             range,
             asked,
+            source,
             url,
-        }: Failed,
-    ) -> Result<Option<Ended>, GetError> {
-        self.account();
+        } = failed;
         let Some(trouble) = failure.trouble() else {
             return Err(failure.into_error(&url, Some(range), &self.path));
         };
-        if matches!(trouble, Trouble::Denied { .. }) && url != self.shared.url() {
-            // What expired there is not asked there any more; whoever works next asks where requests go now.
-            return Ok(None);
-        }
         let standing = Standing {
             flowing: self.vouching(),
-            redirected: url != self.shared.first_url,
+            redirected: url != site.home,
             jitter: rand::random(),
         };
         let action = self.course.on_trouble(trouble, standing);
@@ -288,7 +324,7 @@ impl Coordinator<'_> {
             Action::GiveUp => return Err(failure.into_error(&url, Some(range), &self.path)),
             Action::StartOver => return Ok(Some(Ended::StartOver)),
             Action::OneStream => return Ok(Some(Ended::OneStream)),
-            Action::WithoutIfRange => self.shared.if_range.store(false, Ordering::Relaxed),
+            Action::WithoutIfRange => self.shared.sources.set_if_range(source, false),
             Action::Fewer(wait) => {
                 self.lower(&failure, asked);
                 self.pause(wait, &failure).await;
@@ -300,17 +336,23 @@ impl Coordinator<'_> {
                 self.pause(wait, &failure).await;
             }
             Action::ResolveAgain(wait) => {
-                self.shared.set_url(self.shared.first_url.clone());
+                self.shared.sources.resolve(source);
                 self.pause(wait, &failure).await;
             }
         }
         Ok(None)
     }
 
+    /// Whether what expired at `failed`'s URL is not asked there any more; whoever works next asks where requests go now.
+    fn is_late(&self, failed: &Failed, url: &Url) -> bool {
+        let denied = matches!(failed.failure.trouble(), Some(Trouble::Denied { .. }));
+        denied && failed.url != *url
+    }
+
     /// Workers that vouch for the job while another fails: those that deliver, or all that go on when none does just now. The
     /// last one to fail has nobody, so a job that fails everywhere still ends.
     fn vouching(&self) -> usize {
-        match self.shared.table().flowing {
+        match self.shared.table().flowing() {
             0 => self.floor.numbers.len(),
             flowing => flowing,
         }
@@ -341,5 +383,13 @@ impl Coordinator<'_> {
 
     fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
         GetError::local(action, self.path.clone(), source)
+    }
+}
+
+/// Waits for the verifier, if there is one.
+async fn looked(verifier: &mut Option<Verifier>) -> std::io::Result<Vec<Looked>> {
+    match verifier {
+        Some(verifier) => verifier.ended().await,
+        None => std::future::pending().await,
     }
 }

@@ -80,10 +80,11 @@ impl Run<'_> {
         };
         let (ended, flow) = self.flow(flow, body.answer).await;
         match ended? {
-            Ended::Whole(bytes) => self
-                .complete(&mut landing, flow.follower, bytes)
-                .await
-                .map(Some),
+            Ended::Whole(bytes) => {
+                self.verify_whole(&landing, bytes).await?;
+                let done = self.complete(&mut landing, flow.follower, bytes).await;
+                done.map(Some)
+            }
             Ended::StartOver => self
                 .begin_again(landing.partial, false, held)
                 .await
@@ -97,7 +98,7 @@ impl Run<'_> {
         &mut self,
         landing: Landing,
         total: u64,
-        First { answer, permit }: First,
+        First { answer, permit, .. }: First,
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
         match answer {
@@ -243,12 +244,14 @@ impl Run<'_> {
     async fn ask_on(&self, flow: &mut Flow) -> Result<Answer, Failure> {
         let taken = flow.pipe.taken();
         let ask = Ask {
+            own: &self.job.headers,
             client: &self.engine.client,
             url: &self.url,
-            given: &self.job.url,
+            given: self.given(self.source),
             range: flow.stream.request(taken),
             pinned: Some(&flow.version),
             if_range: self.if_range,
+            shared: false,
             conditions: HeaderMap::new(),
         };
         let (answer, verdict) = ask.send().await?;

@@ -1,110 +1,64 @@
-//! What the workers of one job share: the plan under a lock, the file, where to ask.
+//! What the workers of one job share: the table under a lock, the file, where to ask.
 //!
 //! The lock is held for bookkeeping only, never across an await or a system call.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_net::{Answer, Client};
-use haul_plan::{Claim, ClaimId, SegmentPlan, Verdict, Version};
+use haul_plan::{ClaimId, Found, Verdict, Version, expected_digests};
 use http::HeaderMap;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
-use url::Url;
 
 use super::ask::Ask;
 use super::crew::Crew;
 use super::failure::Failure;
-use super::hosts::{Host, Hosts};
-use super::ledger::Ledger;
+use super::sources::Sources;
+use super::table::{Held, Table};
 use crate::disk::Storage;
-use crate::journal::Span;
 
 /// What all workers of a job read and write.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// The user's header fields for the job.
+    headers: HeaderMap,
     /// Makes requests.
     pub(super) client: Client,
     /// The partial file.
     pub(super) storage: Arc<dyn Storage>,
-    /// The version that every answer must be of.
-    pub(super) pinned: Version,
     /// The moment that the plan's durations count from.
     pub(super) epoch: Instant,
-    /// The URL the user gave.
-    pub(super) first_url: Url,
+    /// The moment that the sources' durations count from: the job's beginning, which is earlier.
+    begun: Instant,
     /// Where requests go.
-    site: Mutex<Site>,
-    /// Knows the limits of hosts.
-    hosts: Hosts,
+    pub(super) sources: Sources,
     /// The plan and what goes with it.
     table: Mutex<Table>,
+    /// Bytes in a piece that has a digest: no claim in the journal goes beyond one.
+    pub(super) cut: Option<u64>,
     /// How many workers there are and should be.
     pub(super) crew: Crew,
-    /// Whether If-Range is understood by this origin (row A4).
-    pub(super) if_range: AtomicBool,
     /// Bytes that came over the wire, in this run and for this job.
     pub(super) fetched: AtomicU64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,
 }
 
-/// Where requests go.
-#[derive(Debug)]
-struct Site {
-    /// Where redirects led, asked directly by all but the first request.
-    url: Url,
-    /// The host there, whose limit counts.
-    host: Arc<Host>,
-}
-
-/// What is under the lock.
-#[derive(Debug)]
-pub(super) struct Table {
-    /// Who fetches what.
-    pub(super) plan: SegmentPlan,
-    /// What was written since the last checkpoint.
-    pub(super) ledger: Ledger,
-    /// Stops the worker that holds a claim, when another took all of it.
-    cuts: HashMap<ClaimId, CancellationToken>,
-    /// Workers in the middle of a body.
-    pub(super) flowing: usize,
-}
-
-/// A claim and the means by which its holder learns that nothing is left of it.
-#[derive(Debug)]
-pub(super) struct Held {
-    /// Which range, under which number.
-    pub(super) claim: Claim,
-    /// Cancelled when the whole rest was taken over.
-    pub(super) cut: CancellationToken,
-}
-
 impl Shared {
     /// Shared state at the start of a segmented download.
     pub(super) fn new(client: Client, storage: Arc<dyn Storage>, start: Start) -> Self {
         Self {
+            headers: start.headers,
             client,
             storage,
-            pinned: start.pinned,
             epoch: start.epoch,
-            first_url: start.first_url,
-            site: Mutex::new(Site {
-                host: start.hosts.of(&start.url),
-                url: start.url,
-            }),
-            hosts: start.hosts,
-            table: Mutex::new(Table {
-                plan: start.plan,
-                ledger: Ledger::default(),
-                cuts: HashMap::new(),
-                flowing: 0,
-            }),
+            begun: start.begun,
+            sources: start.sources,
+            table: Mutex::new(start.table),
+            cut: start.cut,
             crew: Crew::default(),
-            if_range: AtomicBool::new(start.if_range),
             fetched: AtomicU64::new(0),
             segments: AtomicU64::new(0),
         }
@@ -120,18 +74,9 @@ impl Shared {
         self.epoch.elapsed()
     }
 
-    /// Where requests go now.
-    pub(super) fn url(&self) -> Url {
-        self.site().url.clone()
-    }
-
-    /// The host that requests go to now.
-    pub(super) fn host(&self) -> Arc<Host> {
-        Arc::clone(&self.site().host)
-    }
-
-    fn site(&self) -> MutexGuard<'_, Site> {
-        self.site.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Time since the job's beginning.
+    pub(super) fn since_begun(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Bytes that came over the wire.
@@ -144,98 +89,101 @@ impl Shared {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Sends requests elsewhere from now on.
-    pub(super) fn set_url(&self, url: Url) {
-        let host = self.hosts.of(&url);
-        *self.site() = Site { url, host };
-    }
-
-    /// The next claim for an idle worker; cuts a victim that is left with nothing.
-    pub(super) fn claim(&self) -> Option<Held> {
+    /// The next claim for an idle worker that asks this source.
+    pub(super) fn claim(&self, source: usize) -> Option<Held> {
         let now = self.now();
-        let mut table = self.table();
-        let claim = table.plan.claim(now)?;
-        if let Some(over) = claim.taken_from.as_ref().filter(|over| over.voided)
-            && let Some(cut) = table.cuts.get(&over.victim)
-        {
-            cut.cancel();
-        }
-        Some(table.hold(claim))
+        self.table().claim(source, now)
     }
 
     /// The claim that belongs to the job's first request, sent before there was a plan.
-    pub(super) fn adopt(&self, range: Range<u64>) -> Option<Held> {
+    pub(super) fn adopt(&self, source: usize, range: Range<u64>) -> Option<Held> {
         let now = self.now();
-        let mut table = self.table();
-        let claim = table.plan.adopt(range, now)?;
-        Some(table.hold(claim))
+        self.table().adopt(source, range, now)
     }
 
     /// A claim's holder is through with it, for whatever reason.
     pub(super) fn release(&self, id: ClaimId) {
-        let mut table = self.table();
-        table.cuts.remove(&id);
-        table.plan.release(id);
+        self.table().release(id);
     }
 
-    /// Asks for a range and judges the head of what comes; only an answer whose bytes may go into the file returns.
-    pub(super) async fn ask(&self, range: Range<u64>) -> Result<(Answer, Range<u64>), Failure> {
-        let url = self.url();
+    /// Whether a worker that asks this source should end now, since fewer are wanted: then it counts no more.
+    pub(super) fn retires(&self, source: usize) -> bool {
+        self.table().mirrors.goes_first(source) && self.crew.retires()
+    }
+
+    /// Whether a worker should ask its source for more: not one that was dropped, or where another would bring far more.
+    pub(super) fn stays(&self, source: usize) -> bool {
+        let now = self.since_begun();
+        self.table().mirrors.stays(source, now)
+    }
+
+    /// Asks a source for a range and judges the head of what comes; only an answer whose bytes may go into the file returns.
+    pub(super) async fn ask(
+        &self,
+        source: usize,
+        range: Range<u64>,
+    ) -> Result<(Answer, Range<u64>), Failure> {
+        let site = self.sources.of(source);
+        let pinned = self.table().mirrors.pinned(source).cloned();
         let ask = Ask {
+            own: &self.headers,
             client: &self.client,
-            url: &url,
-            given: &self.first_url,
+            url: &site.url,
+            given: &site.given,
             range: Some(range),
-            pinned: Some(&self.pinned),
-            if_range: self.if_range.load(Ordering::Relaxed),
+            pinned: pinned.as_ref(),
+            if_range: site.if_range,
+            shared: false,
             conditions: HeaderMap::new(),
         };
         let (answer, verdict) = ask.send().await?;
-        match verdict {
-            Verdict::Part { range, .. } => {
-                if answer.redirected {
-                    self.set_url(answer.url.clone());
+        let failure = match verdict {
+            Verdict::Part { range, version, .. } => {
+                let admitted = match pinned {
+                    Some(_) => Ok(()),
+                    None => self.admit(source, &version, &answer.headers),
+                };
+                match admitted {
+                    Ok(()) => {
+                        if answer.redirected {
+                            self.sources.lead(source, answer.url.clone());
+                        }
+                        return Ok((answer, range));
+                    }
+                    Err(failure) => failure,
                 }
-                Ok((answer, range))
             }
-            verdict => {
-                let failure = Failure::from_verdict(verdict, &answer);
-                answer.discard().await;
-                Err(failure)
-            }
-        }
-    }
-}
-
-impl Table {
-    fn hold(&mut self, claim: Claim) -> Held {
-        let cut = CancellationToken::new();
-        self.cuts.insert(claim.id, cut.clone());
-        Held { claim, cut }
+            verdict => Failure::from_verdict(verdict, &answer),
+        };
+        answer.discard().await;
+        Err(failure)
     }
 
-    /// A claim's bytes are in the file.
-    pub(super) fn wrote(&mut self, id: ClaimId, piece: Span) {
-        self.plan.wrote(id, piece.end - piece.start);
-        self.ledger.add(piece);
+    /// The first answer of a source: is it the file?
+    fn admit(&self, source: usize, version: &Version, headers: &HeaderMap) -> Result<(), Failure> {
+        let digests = expected_digests(headers, false);
+        let found = Found {
+            version,
+            digests: &digests,
+        };
+        let admitted = self.table().mirrors.admit(source, &found);
+        admitted.map_err(|mismatch| Failure::Unfit(mismatch.to_string()))
     }
 }
 
 /// What a segmented download begins with.
 #[derive(Debug)]
 pub(super) struct Start {
-    /// The version that every answer must be of.
-    pub(super) pinned: Version,
     /// The moment that durations count from.
     pub(super) epoch: Instant,
-    /// The URL the user gave.
-    pub(super) first_url: Url,
-    /// Where redirects led.
-    pub(super) url: Url,
-    /// Knows the limits of hosts.
-    pub(super) hosts: Hosts,
-    /// Who fetches what.
-    pub(super) plan: SegmentPlan,
-    /// Whether If-Range may be sent.
-    pub(super) if_range: bool,
+    /// The job's beginning.
+    pub(super) begun: Instant,
+    /// Where requests go.
+    pub(super) sources: Sources,
+    /// Who fetches what, and from whom.
+    pub(super) table: Table,
+    /// Bytes in a piece that has a digest.
+    pub(super) cut: Option<u64>,
+    /// The user's header fields for the job.
+    pub(super) headers: HeaderMap,
 }

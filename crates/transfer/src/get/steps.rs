@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 
-use haul_plan::{SegmentPlan, expected_digests};
+use haul_plan::{SegmentPlan, Unexpected, expected_digests};
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 
 use super::finish::Wanted;
-use super::first::Brings;
+use super::first::{Begun, Brings};
 use super::hosts::Permit;
 use super::job::Run;
 use super::landing::Landing;
 use super::partial::{Partial, Resumed};
+use super::roads::segment_options;
 use crate::error::GetError;
 use crate::event::Event;
 use crate::options::Outcome;
@@ -40,7 +42,7 @@ impl Run<'_> {
     /// What the first request asks for.
     pub(super) fn first_range(&self, held: Option<&Partial>) -> Option<Range<u64>> {
         let resumed = held.and_then(|partial| partial.resumed.as_ref());
-        let options = self.segment_options();
+        let options = segment_options(self.engine, self.most());
         Some(match resumed {
             // Nothing is missing but the origin's word that this is still its version: one byte brings that.
             Some(Resumed { header, .. }) if held.is_some_and(|held| self.is_whole(held)) => {
@@ -61,6 +63,13 @@ impl Run<'_> {
             .is_some_and(|r| r.done.covers(&(0..r.header.length)))
     }
 
+    /// Whether nothing at all has to be asked any more. Pieces are verified on a road, where bad ones can be fetched again.
+    pub(super) fn is_finished(&self, partial: &Partial) -> bool {
+        let length = partial.resumed.as_ref().map(|r| r.header.length);
+        let meant = length.is_some_and(|length| self.is_size(length).is_ok());
+        self.pieces.is_none() && meant && self.is_whole(partial)
+    }
+
     /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole, no other file gives way
     /// to it, and what the origin announced of it stands in the journal.
     pub(super) async fn finish_resumed(
@@ -76,6 +85,7 @@ impl Run<'_> {
         let wanted = Wanted {
             given: self.job.checksums.clone(),
             announced: resumed.header.announced(),
+            pieces: false,
         };
         let mut landing = Landing {
             partial,
@@ -95,15 +105,40 @@ impl Run<'_> {
             Brings::Part { range, total, .. } => (*range == (0..*total), false),
             _ => (false, false),
         };
-        let announced = if decoded {
-            Vec::new()
-        } else {
-            expected_digests(headers, whole)
-        };
+        let mut announced = Vec::new();
+        if !decoded {
+            announced = expected_digests(headers, whole);
+            announced.extend_from_slice(&self.described);
+        }
         Wanted {
             given: self.job.checksums.clone(),
             announced,
+            pieces: self.pieces.is_some(),
         }
+    }
+
+    /// That an answer is of the type and size that the user expects, as far as its head says.
+    pub(super) fn expected(&self, begun: &Begun) -> Result<(), GetError> {
+        let length = match &begun.brings {
+            Brings::Part { total, .. } => Some(*total),
+            Brings::Whole { length, .. } => *length,
+            Brings::Empty(_) => Some(0),
+            Brings::NotModified | Brings::OtherVersion => return Ok(()),
+        };
+        let named = begun.answer.headers.get(CONTENT_TYPE);
+        let checked = self.engine.options.expect.check_head(named, length);
+        checked.map_err(|source| self.unexpected(source))
+    }
+
+    /// That a whole file is of the size that the user expects.
+    pub(super) fn expected_length(&self, bytes: u64) -> Result<(), GetError> {
+        let checked = self.engine.options.expect.check_length(bytes);
+        checked.map_err(|source| self.unexpected(source))
+    }
+
+    fn unexpected(&self, source: Unexpected) -> GetError {
+        let url = Box::new(haul_net::without_credentials(&self.url));
+        GetError::Unexpected { url, source }
     }
 
     /// Tells where the bytes go and how many there are.
@@ -170,7 +205,7 @@ impl Run<'_> {
             elapsed: self.started.elapsed(),
             connections: self.tally.connections,
             segments: self.tally.segments,
-            retries: self.course.retries(),
+            retries: self.tally.retries + self.course.retries(),
             etag: None,
             checksums: Vec::new(),
             not_modified: false,

@@ -31,6 +31,7 @@ impl Run<'_> {
             let wanted = Wanted {
                 given: self.job.checksums.clone(),
                 announced: Vec::new(),
+                pieces: false,
             };
             let found = self.digests_of(path, &wanted, outcome.bytes).await?;
             wanted.check(&self.url, &found)?;

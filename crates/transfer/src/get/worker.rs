@@ -16,11 +16,11 @@ use url::Url;
 use super::batch::Batch;
 use super::failure::Failure;
 use super::hosts::Permit;
-use super::shared::{Held, Shared};
-use crate::checksum::Crc32c;
+use super::ledger::spans;
+use super::shared::Shared;
+use super::table::Held;
 use crate::disk::blocking;
 use crate::event::{Event, EventSender};
-use crate::journal::Span;
 
 /// A worker's surroundings.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Worker {
     pub(super) number: usize,
     /// Which job.
     pub(super) job: u64,
+    /// Which source it asks.
+    pub(super) source: usize,
     /// What the job's workers share.
     pub(super) shared: Arc<Shared>,
     /// Where ended segments are told.
@@ -42,6 +44,8 @@ pub(super) struct Worker {
 pub(super) struct Exit {
     /// Which worker.
     pub(super) number: usize,
+    /// Which source it asked.
+    pub(super) source: usize,
     /// Why.
     pub(super) end: End,
 }
@@ -64,6 +68,8 @@ pub(super) struct Failed {
     pub(super) range: Range<u64>,
     /// When they had been asked for.
     pub(super) asked: Duration,
+    /// Of which source.
+    pub(super) source: usize,
     /// Where.
     pub(super) url: Url,
 }
@@ -73,9 +79,13 @@ impl Worker {
     ///
     /// Dropping it at any await loses at most the gathered bytes: what was written is in the plan.
     pub(super) async fn run(self, first: Option<(Answer, Held)>) -> Exit {
-        let number = self.number;
+        let (number, source) = (self.number, self.source);
         let end = self.work(first).await;
-        Exit { number, end }
+        Exit {
+            number,
+            source,
+            end,
+        }
     }
 
     async fn work(&self, first: Option<(Answer, Held)>) -> End {
@@ -83,34 +93,43 @@ impl Worker {
             Some((answer, held)) => (Some(answer), Some(held)),
             None => (None, None),
         };
+        let mut answered = held.is_some();
         loop {
-            if held.is_none() && self.shared.crew.retires() {
+            if held.is_none() && self.shared.retires(self.source) {
                 return End::Done;
             }
-            let next = held.take().or_else(|| self.claim());
+            let next = match held.take() {
+                Some(held) => Some(held),
+                None => self.claim(answered),
+            };
             let Some(next) = next else {
                 self.shared.crew.leaves();
                 return End::Done;
             };
-            let (asked, url) = (self.shared.now(), self.shared.url());
+            let (asked, url) = (self.shared.now(), self.shared.sources.of(self.source).url);
             if let Err(failure) = self.segment(answer.take(), &next).await {
                 self.shared.crew.leaves();
                 return End::Failed(Failed {
                     failure,
                     range: next.claim.range,
                     asked,
+                    source: self.source,
                     url,
                 });
             }
+            answered = true;
         }
     }
 
-    /// The next claim, as long as requests go to the host that this worker may hold a connection to.
-    fn claim(&self) -> Option<Held> {
-        if !self.permit.is_for(&self.shared.host()) {
+    /// The next claim, as long as requests go to the host that this worker may hold a connection to, and no other source is worth
+    /// more; that is not asked of one that has only come.
+    fn claim(&self, answered: bool) -> Option<Held> {
+        let (shared, source) = (&self.shared, self.source);
+        if !self.permit.is_for(&shared.sources.host(source)) || (answered && !shared.stays(source))
+        {
             return None;
         }
-        self.shared.claim()
+        shared.claim(source)
     }
 
     /// Fetches one claim, as far as it stays ours. Whatever happens, the claim is released.
@@ -128,7 +147,10 @@ impl Worker {
             let (answer, end) = match answer {
                 Some(answer) => (answer, held.claim.range.end),
                 None => {
-                    let (answer, range) = self.shared.ask(held.claim.range.clone()).await?;
+                    let (answer, range) = self
+                        .shared
+                        .ask(self.source, held.claim.range.clone())
+                        .await?;
                     (answer, range.end)
                 }
             };
@@ -141,7 +163,7 @@ impl Worker {
         };
         let ended = tokio::select! {
             ended = fetch => ended,
-            // Another worker has taken the whole rest: this connection was too slow, and goes.
+            // Another worker has taken the whole rest, or the source was dropped: this connection goes.
             () = held.cut.cancelled() => Ok(()),
         };
         if let Some(event) = came.told() {
@@ -159,7 +181,7 @@ impl Worker {
         at: &mut u64,
         end: u64,
     ) -> Result<(), Failure> {
-        let _flowing = Flowing::new(&self.shared);
+        let _flowing = Flowing::new(&self.shared, self.source);
         let mut batch = Batch::new();
         let broken = |error| Failure::Transport {
             error: Box::new(error),
@@ -193,25 +215,14 @@ impl Worker {
     /// Writes what of the batch is still this worker's, and empties it.
     fn write(&self, batch: &mut Batch, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
         let came = batch.bytes();
-        let ours = self
-            .shared
-            .table()
-            .plan
-            .reserve(id, came, self.shared.now());
+        let now = self.shared.now();
+        let ours = self.shared.table().reserve(id, came, now);
         batch.truncate(ours);
-        let mut crc = Crc32c::new();
-        batch.pieces().iter().for_each(|piece| crc.update(piece));
         if ours > 0 {
+            let spans = spans(at, batch.pieces(), self.shared.cut);
             blocking(|| self.shared.storage.write_at(at, batch.pieces()))
                 .map_err(Failure::Local)?;
-            self.shared.table().wrote(
-                id,
-                Span {
-                    start: at,
-                    end: at + ours,
-                    crc: crc.finish(),
-                },
-            );
+            self.shared.table().wrote(id, spans);
         }
         batch.clear();
         Ok(Wrote {
@@ -278,17 +289,17 @@ impl Drop for Release<'_> {
 }
 
 /// Counts a worker among those in the middle of a body.
-struct Flowing<'a>(&'a Shared);
+struct Flowing<'a>(&'a Shared, usize);
 
 impl<'a> Flowing<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.table().flowing += 1;
-        Self(shared)
+    fn new(shared: &'a Shared, source: usize) -> Self {
+        shared.table().begins(source);
+        Self(shared, source)
     }
 }
 
 impl Drop for Flowing<'_> {
     fn drop(&mut self) {
-        self.0.table().flowing -= 1;
+        self.0.table().ends(self.1);
     }
 }

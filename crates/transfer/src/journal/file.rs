@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::record::{FORMAT, Header, Mark, Record, Span};
+use super::record::{FORMAT, Gone, Header, Mark, Record, Span};
 
 /// An open journal, only ever appended to.
 #[derive(Debug)]
@@ -59,10 +59,20 @@ impl Journal {
     /// # Errors
     /// What the system says; the journal may then end in a torn line, which a reader cuts off.
     pub fn append(&mut self, spans: &[Span]) -> io::Result<()> {
-        let lines: String = spans
+        self.amend(spans, &[])
+    }
+
+    /// The same, and then takes back what is claimed of some ranges, these spans among it. Only when this has returned may the
+    /// ranges be written anew: a claim and bytes that are not those it was made of would cost the whole file its trust.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn amend(&mut self, spans: &[Span], gone: &[Gone]) -> io::Result<()> {
+        let done = spans
             .iter()
-            .map(|span| Record::Done(span.clone()).to_line())
-            .collect();
+            .map(|span| Record::Done(span.clone()).to_line());
+        let void = gone.iter().map(|gone| Record::Void(gone.clone()).to_line());
+        let lines: String = done.chain(void).collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()
     }

@@ -6,6 +6,9 @@
 //! record claims less than the truth or exactly it, never more. On resume every claimed range is read back and its
 //! CRC compared, which finds a partial file that was cut, flipped or swapped under us (row B3).
 //!
+//! A piece that turned out to be bad is taken back by a record of its own, before other bytes are written there. It takes back
+//! every earlier record that touches it, for what is left of such a one has no CRC: less is claimed than the truth.
+//!
 //! The first line is written before the first byte of the file, so that the journal is also what tells our partial files from
 //! files of others under the same name: those are never touched.
 //!
@@ -16,7 +19,7 @@ mod record;
 mod resume;
 
 pub use file::Journal;
-pub use record::{Header, Mark, Record, Span};
+pub use record::{Gone, Header, Mark, Record, Span};
 pub(crate) use resume::{Check, Kept, Unusable, is_journal, load};
 
 #[cfg(test)]

@@ -31,6 +31,10 @@ pub struct Header {
     /// asks the origin nothing, and verifies these all the same.
     #[serde(default)]
     pub announced: Vec<String>,
+    /// Digest of the URL of the mirror whose validators these are, where that is not the resource's own: other hosts' validators
+    /// say nothing about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 impl Header {
@@ -48,7 +52,21 @@ impl Header {
             etag: version.etag.as_ref().map(ToString::to_string),
             last_modified: version.last_modified.clone(),
             announced: announced.iter().map(text).collect(),
+            source: None,
         }
+    }
+
+    /// The same, with validators that are those of a mirror.
+    #[must_use]
+    pub fn from_mirror(mut self, mirror: &Url) -> Self {
+        self.source = Some(identity(mirror)).filter(|source| *source != self.url);
+        self
+    }
+
+    /// Whether the validators are those of this URL.
+    #[must_use]
+    pub fn is_pinned_by(&self, url: &Url) -> bool {
+        *self.source.as_ref().unwrap_or(&self.url) == identity(url)
     }
 
     /// The digests that the origin announced.
@@ -101,6 +119,15 @@ pub struct Span {
     pub crc: u32,
 }
 
+/// A range that was on disk and turned out not to be what it should: a piece with another digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gone {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+}
+
 /// One line of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,8 +136,10 @@ pub enum Record {
     Header(Header),
     /// The first line where nothing else will follow: all it says is that the partial file is haul's.
     Mark(Mark),
-    /// Every other line.
+    /// Bytes that are in the file.
     Done(Span),
+    /// Bytes that are to be fetched again: what earlier lines claim of them holds no more.
+    Void(Gone),
 }
 
 impl Record {

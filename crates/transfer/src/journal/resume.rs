@@ -95,6 +95,9 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
             Record::Done(span) if span.start < span.end && span.end <= header.length => {
                 spans.push(span)
             }
+            Record::Void(gone) if gone.start < gone.end && gone.end <= header.length => {
+                spans.retain(|span| span.end <= gone.start || gone.end <= span.start);
+            }
             _ => return Err(Unusable::Damaged),
         }
         length += bytes;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Content, Origin, Resource, within};
 use haul_net::{Client, ClientConfig};
-use haul_plan::{CheckpointOptions, Checksum, RetryOptions};
+use haul_plan::{CheckpointOptions, Checksum, Pieces, RetryOptions};
 use haul_transfer::{Connections, Engine, Event, GetError, GetOptions, Job, Outcome, Output};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -21,6 +21,10 @@ pub(crate) struct Case {
     pub(crate) client: ClientConfig,
     pub(crate) output: Option<Output>,
     pub(crate) checksums: Vec<Checksum>,
+    /// URLs of mirrors.
+    pub(crate) mirrors: Vec<String>,
+    pub(crate) pieces: Option<Pieces>,
+    pub(crate) size: Option<u64>,
     pub(crate) stop: CancellationToken,
 }
 
@@ -60,6 +64,9 @@ impl Case {
             },
             output: None,
             checksums: Vec::new(),
+            mirrors: Vec::new(),
+            pieces: None,
+            size: None,
             stop: CancellationToken::new(),
         }
     }
@@ -84,6 +91,14 @@ impl Case {
                 .clone()
                 .unwrap_or_else(|| Output::File(self.path())),
             checksums: self.checksums.clone(),
+            mirrors: self
+                .mirrors
+                .iter()
+                .map(|url| url.parse().unwrap())
+                .collect(),
+            pieces: self.pieces.clone(),
+            size: self.size,
+            headers: Default::default(),
         };
         let stop = self.stop.clone();
         let work = async move { engine.get(job, stop).await };

@@ -27,6 +27,10 @@ async fn all(case: &Case, urls: Vec<String>) {
             url: url.parse().unwrap(),
             output: Output::File(case.dir.path().join(format!("f{id}"))),
             checksums: Vec::new(),
+            mirrors: Vec::new(),
+            pieces: None,
+            size: None,
+            headers: Default::default(),
         };
         let engine = engine.clone();
         jobs.spawn(async move { engine.get(job, CancellationToken::new()).await });

@@ -5,9 +5,14 @@
     reason = "a test that cannot go on should stop where it is"
 )]
 
+#[cfg(target_os = "linux")]
+mod batch;
 mod disks;
 mod harness;
 mod hosts;
+mod mirrors;
+mod mirrors_found;
+mod mirrors_pieces;
 mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;

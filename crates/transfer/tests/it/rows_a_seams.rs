@@ -32,7 +32,9 @@ async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() {
-    let case = Case::new();
+    let mut case = Case::new();
+    // The origin compresses while its peer waits.
+    case.client.stall_timeout = crate::harness::LIMIT;
     let resource = Resource::new(content())
         .rule(When::always(), breakage::ignore_range)
         .rule(When::after(1), breakage::gzip)
@@ -136,6 +138,8 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
 async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
     let mut case = Case::new();
     case.output = Some(Output::File("/dev/null".into()));
+    // So much is not made in a moment.
+    case.client.stall_timeout = crate::harness::LIMIT;
     let small = Content::random(7, 2000);
     let bytes = small.to_vec();
     let resource = Resource::new(small).rule(When::ranged(), move |asked, reply| {

@@ -1,0 +1,31 @@
+//! Tar shards: where a batch's files go when they shall not be files.
+//!
+//! One archive, or a row of them (`NAME-000000.tar`, `NAME-000001.tar` ...) none of which is larger than was asked for, as training
+//! pipelines read them; or a stream to whoever reads standard output. Each is written as `X.tar.haul-part` and has its name when it is
+//! whole.
+//!
+//! **How a shard survives a crash.** Entries are appended, then [synced](Shards::sync), then the caller writes the manifest's rows that
+//! say where each entry ends, then [settles](Shards::settle). A shard that is full keeps its temporary name until then, so that
+//! a finished shard never holds an entry that no row speaks of. The next run is told the last durable end of each shard
+//! and cuts off what lies behind it: a torn entry, or one whose row was not written and that is therefore fetched again.
+//!
+//! The same entries in the same order make the same bytes: mode 0644, owner 0, nobody's names.
+//!
+//! `head` makes the blocks before an entry's contents, `names` knows the shards' names, `part` is one shard that grows, `files` the
+//! row of them, `stream` the one that cannot be taken back. Nothing here knows the network or the manifest.
+
+mod error;
+mod files;
+mod head;
+mod names;
+mod part;
+mod shards;
+mod stream;
+
+pub use error::ArchiveError;
+pub use shards::{ArchiveOptions, Content, Destination, Placed, Shards};
+
+#[cfg(test)]
+mod fault_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! One shard while it grows: a file under a temporary name that always ends with a whole entry, or is cut to one.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::error::ArchiveError;
+use super::head::END;
+use super::names::is_taken;
+use crate::disk::{Layer, PartFile, Storage, Target};
+
+/// How far into a file the mark of a tar is looked for, and what it is.
+const MARK: (usize, &[u8]) = (257, b"ustar");
+
+/// A shard that is not finished.
+#[derive(Debug)]
+pub(super) struct Part {
+    target: Target,
+    /// Holds the lock, and the descriptor that the directory's sync needs.
+    file: Arc<PartFile>,
+    /// What is written to.
+    storage: Arc<dyn Storage>,
+    /// Where the last whole entry ends.
+    end: u64,
+    /// Whether something was written since the last sync.
+    dirty: bool,
+    /// Whether its temporary name would survive a power cut.
+    named: bool,
+    /// Whether a sync failed: the system may have forgotten what it could not write.
+    lost: bool,
+}
+
+impl Part {
+    /// Begins a shard. What a run left there of which nobody knows is dropped.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
+    pub(super) fn begin(target: Target, layer: &Layer) -> Result<Self, ArchiveError> {
+        if is_taken(target.path()) {
+            let path = target.path().to_owned();
+            return Err(ArchiveError::Exists { path });
+        }
+        if is_taken(&target.journal()) {
+            return Err(ArchiveError::InTheWay {
+                path: target.part(),
+                what: "it belongs to a download that was interrupted",
+            });
+        }
+        let part = Self::open(target, layer)?;
+        if !part.is_archive().map_err(|e| part.local("read", e))? {
+            return Err(ArchiveError::InTheWay {
+                path: part.target.part(),
+                what: "it is no archive",
+            });
+        }
+        part.storage
+            .set_len(0)
+            .map_err(|e| part.local("write to", e))?;
+        Ok(part)
+    }
+
+    /// Goes on with a shard whose entries up to `end` are durable and known.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Lost`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
+    pub(super) fn resume(target: Target, end: u64, layer: &Layer) -> Result<Self, ArchiveError> {
+        let mut part = Self::open(target, layer)?;
+        let found = part.storage.length().map_err(|e| part.local("read", e))?;
+        if found < end {
+            let path = part.target.part();
+            return Err(ArchiveError::Lost {
+                path,
+                claimed: end,
+                found,
+            });
+        }
+        part.storage
+            .set_len(end)
+            .map_err(|e| part.local("write to", e))?;
+        (part.end, part.named) = (end, true);
+        Ok(part)
+    }
+
+    fn open(target: Target, layer: &Layer) -> Result<Self, ArchiveError> {
+        let file = PartFile::open(&target.part()).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => ArchiveError::Locked {
+                path: target.path().to_owned(),
+            },
+            _ => ArchiveError::Local {
+                action: "create",
+                path: target.part(),
+                source,
+            },
+        })?;
+        let file = Arc::new(file);
+        Ok(Self {
+            target,
+            storage: layer.over(Arc::clone(&file) as Arc<dyn Storage>),
+            file,
+            end: 0,
+            dirty: true,
+            named: false,
+            lost: false,
+        })
+    }
+
+    /// Where the last whole entry ends.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Writes at an offset behind the last whole entry; [`Part::keep`] or [`Part::take_back`] follows.
+    pub(super) fn write(&mut self, at: u64, pieces: &[Bytes]) -> Result<(), ArchiveError> {
+        self.dirty = true;
+        let written = self.storage.write_at(at, pieces);
+        written.map_err(|e| self.local("write to", e))
+    }
+
+    /// What was written up to here is a whole entry.
+    pub(super) fn keep(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// Drops what was written of an entry that failed. Should this fail too, the next entry overwrites it.
+    pub(super) fn take_back(&mut self) {
+        let _ = self.storage.set_len(self.end);
+    }
+
+    /// Writes what ends an archive; entries could still be appended in its place.
+    pub(super) fn close(&mut self) -> Result<(), ArchiveError> {
+        let end = self.end;
+        self.write(end, &[Bytes::from_static(&END)])
+            .inspect_err(|_| self.take_back())?;
+        // What an entry left that could neither be finished nor taken back.
+        let whole = end + END.len() as u64;
+        self.storage
+            .set_len(whole)
+            .map_err(|e| self.local("write to", e))
+    }
+
+    /// Whether everything in it is durable.
+    pub(super) fn is_synced(&self) -> bool {
+        !self.dirty
+    }
+
+    /// Makes what was written durable, and the name under which it lies.
+    pub(super) fn sync(&mut self) -> Result<(), ArchiveError> {
+        if self.lost {
+            return Err(self.local("sync", io::Error::other("an earlier sync failed")));
+        }
+        if self.dirty {
+            let synced = self.storage.sync();
+            self.lost = synced.is_err();
+            synced.map_err(|e| self.local("sync", e))?;
+            self.dirty = false;
+        }
+        if !self.named {
+            self.sync_directory()?;
+            self.named = true;
+        }
+        Ok(())
+    }
+
+    /// Gives it its final name.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`] when that is taken; [`ArchiveError::Local`].
+    pub(super) fn publish(&self) -> Result<(), ArchiveError> {
+        self.target.publish(false).map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists => ArchiveError::Exists {
+                path: self.target.path().to_owned(),
+            },
+            _ => self.local("rename", e),
+        })
+    }
+
+    /// Makes the names in its directory durable.
+    pub(super) fn sync_directory(&self) -> Result<(), ArchiveError> {
+        let synced = self.target.sync_directory(self.file.file());
+        synced.map_err(|e| self.local("sync the directory of", e))
+    }
+
+    /// Removes it, where nothing was put into it.
+    pub(super) fn remove(&self) -> Result<(), ArchiveError> {
+        std::fs::remove_file(self.target.part()).map_err(|e| self.local("remove", e))
+    }
+
+    /// Whether what lies there was written as an archive, as far as a crash left anything.
+    fn is_archive(&self) -> io::Result<bool> {
+        let mut front = [0; 512];
+        let read = self.storage.read_at(0, &mut front)?;
+        let (at, mark) = MARK;
+        Ok(front.iter().all(|byte| *byte == 0)
+            || (read == front.len() && front[at..].starts_with(mark)))
+    }
+
+    fn local(&self, action: &'static str, source: io::Error) -> ArchiveError {
+        let path = self.target.part();
+        ArchiveError::Local {
+            action,
+            path,
+            source,
+        }
+    }
+}

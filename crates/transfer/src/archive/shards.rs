@@ -1,0 +1,277 @@
+//! Tar shards as the batch sees them: entries go in, and come back with their place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::error::ArchiveError;
+use super::files::Files;
+use super::head::{head, name, padding};
+use super::names::Names;
+use super::stream::Stream;
+use crate::disk::{Layer, is_stdout, is_stream};
+
+/// Bytes of a long entry that are held at a time.
+const CHUNK: u64 = 256 * 1024;
+
+/// What rows call an archive that is no file.
+const STREAM: &str = "-";
+
+/// Where an archive goes.
+pub enum Destination {
+    /// A file, or what takes its place when there may be several. A FIFO or device is written as a stream.
+    File(PathBuf),
+    /// Standard output.
+    Stdout,
+    /// Whatever takes bytes in order.
+    Writer(Box<dyn Write + Send>),
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => f.debug_tuple("File").field(path).finish(),
+            Self::Stdout => f.write_str("Stdout"),
+            Self::Writer(_) => f.write_str("Writer"),
+        }
+    }
+}
+
+/// What archive is to be written.
+#[derive(Debug)]
+pub struct ArchiveOptions {
+    /// Where it goes.
+    pub destination: Destination,
+    /// The largest that a shard may be, in bytes; `None` is one archive, however large. A stream is never divided.
+    pub shard_size: Option<u64>,
+    /// Put between the engine and each shard; nothing, unless somebody tests or embeds it.
+    pub layer: Layer,
+}
+
+/// Where in which archive an entry is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// The archive's name without its directory; `-` for a stream.
+    pub shard: String,
+    /// Where the entry's first header begins.
+    pub offset: u64,
+    /// The byte after its padding. The contents end before that, filled up to a multiple of 512.
+    pub end: u64,
+}
+
+/// An entry's contents.
+pub enum Content<'a> {
+    /// All of it, in memory.
+    Pieces(&'a [Bytes]),
+    /// This many bytes from a reader; what it has beyond them is left.
+    Reader {
+        /// Where they come from.
+        reader: &'a mut dyn Read,
+        /// How many.
+        length: u64,
+    },
+}
+
+impl fmt::Debug for Content<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Content({} bytes)", self.length())
+    }
+}
+
+impl Content<'_> {
+    /// Bytes in it.
+    fn length(&self) -> u64 {
+        match self {
+            Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+            Self::Reader { length, .. } => *length,
+        }
+    }
+}
+
+/// An archive that is being written.
+///
+/// The order of calls: [`append`](Self::append) for each entry of a group, [`sync`](Self::sync), then the caller makes rows of all
+/// those entries durable, then [`settle`](Self::settle); at the end, after a last round of these, [`finish`](Self::finish). Dropped
+/// without that, the unfinished shards keep their temporary names for the next run. Every method blocks.
+#[derive(Debug)]
+pub struct Shards(Out);
+
+#[derive(Debug)]
+enum Out {
+    Files(Box<Files>),
+    Stream(Stream),
+}
+
+impl Shards {
+    /// Opens an archive; goes on with one of an earlier run where `durable` says, for each shard that rows speak of, the largest end
+    /// of an entry in it. What lies behind that is cut off, a shard that nothing is known of is begun anew, a finished one is left
+    /// as it is. A stream has no earlier run.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
+    /// [`ArchiveError::Lost`], [`ArchiveError::Local`].
+    pub fn open<'a>(
+        options: ArchiveOptions,
+        durable: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<Self, ArchiveError> {
+        let stream = |writer| Ok(Self(Out::Stream(Stream::new(writer))));
+        let path = match options.destination {
+            Destination::Stdout => return stream(Box::new(io::stdout())),
+            Destination::Writer(writer) => return stream(writer),
+            Destination::File(path) if is_stdout(&path) => return stream(Box::new(io::stdout())),
+            Destination::File(path) if is_stream(&path) => {
+                return match File::options().append(true).open(&path) {
+                    Ok(file) => stream(Box::new(file)),
+                    Err(source) => Err(ArchiveError::Local {
+                        action: "open",
+                        path,
+                        source,
+                    }),
+                };
+            }
+            Destination::File(path) if path.is_dir() => {
+                return Err(ArchiveError::IsDirectory { path });
+            }
+            Destination::File(path) => path,
+        };
+        let names = Names::new(path, options.shard_size.is_some());
+        let mut ends = BTreeMap::new();
+        for (shard, end) in durable {
+            if let Some(index) = names.index(shard) {
+                ends.entry(index)
+                    .and_modify(|last: &mut u64| *last = end.max(*last))
+                    .or_insert(end);
+            }
+        }
+        let files = Files::open(names, options.shard_size, options.layer, &ends)?;
+        Ok(Self(Out::Files(Box::new(files))))
+    }
+
+    /// Appends an entry under a relative path. `mtime` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Name`], [`ArchiveError::Content`], [`ArchiveError::Local`] (and what [`Shards::open`] gives, when the next shard
+    /// cannot be begun): nothing of the entry is in the archive then. [`ArchiveError::Stream`]; a stream is of no more use after that,
+    /// nor after [`ArchiveError::Content`].
+    pub fn append(
+        &mut self,
+        path: &Path,
+        mut content: Content<'_>,
+        mtime: u64,
+    ) -> Result<Placed, ArchiveError> {
+        let name = name(path)?;
+        let length = content.length();
+        let head = Bytes::from(head(&name, length, mtime));
+        let bytes = (head.len() as u64)
+            .saturating_add(length)
+            .saturating_add(padding(length).len() as u64);
+        match &mut self.0 {
+            Out::Files(files) => {
+                files.make_room(bytes)?;
+                let part = files.current();
+                let (offset, mut at) = (part.end(), part.end());
+                let written = write_entry(head, &mut content, |pieces| {
+                    part.write(at, pieces)?;
+                    at += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                    Ok(())
+                });
+                written.inspect_err(|_| part.take_back())?;
+                part.keep(offset + bytes);
+                Ok(Placed {
+                    shard: files.shard(),
+                    offset,
+                    end: offset + bytes,
+                })
+            }
+            Out::Stream(stream) => {
+                let offset = stream.end();
+                let written = write_entry(head, &mut content, |pieces| stream.write(pieces));
+                written.inspect_err(|_| stream.spoil())?;
+                stream.keep(offset + bytes);
+                Ok(Placed {
+                    shard: STREAM.to_owned(),
+                    offset,
+                    end: offset + bytes,
+                })
+            }
+        }
+    }
+
+    /// Makes durable what was appended: only then may rows speak of it. To a stream it is handed on, which is all that can be done.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Local`]: nothing that was appended since the last sync may be relied on, now or by a later call;
+    /// [`ArchiveError::Stream`].
+    pub fn sync(&mut self) -> Result<(), ArchiveError> {
+        match &mut self.0 {
+            Out::Files(files) => files.sync(),
+            Out::Stream(stream) => stream.flush(),
+        }
+    }
+
+    /// Gives full shards their names. Called when rows of everything up to the last sync are durable.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`] when such a name was taken meanwhile; [`ArchiveError::Local`].
+    pub fn settle(&mut self) -> Result<(), ArchiveError> {
+        match &mut self.0 {
+            Out::Files(files) => files.settle(),
+            Out::Stream(_) => Ok(()),
+        }
+    }
+
+    /// Ends the archive: the last shard gets its end and its name. Called when rows of everything that was appended are durable.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`], [`ArchiveError::Local`], [`ArchiveError::Stream`].
+    pub fn finish(self) -> Result<(), ArchiveError> {
+        match self.0 {
+            Out::Files(files) => files.finish(),
+            Out::Stream(mut stream) => stream.finish(),
+        }
+    }
+}
+
+/// Writes an entry as few runs of pieces, one after the other: a small one in a single call.
+fn write_entry(
+    head: Bytes,
+    content: &mut Content<'_>,
+    mut write: impl FnMut(&[Bytes]) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
+    let pad = Bytes::from_static(padding(content.length()));
+    let (reader, length) = match content {
+        Content::Pieces(pieces) => {
+            let all: Vec<Bytes> = std::iter::once(head)
+                .chain(pieces.iter().cloned())
+                .chain([pad])
+                .collect();
+            return write(&all);
+        }
+        Content::Reader { reader, length } => (reader, *length),
+    };
+    let (mut left, mut run) = (length, vec![head]);
+    while left > 0 {
+        let mut chunk = Vec::new();
+        let wanted = left.min(CHUNK);
+        reader
+            .by_ref()
+            .take(wanted)
+            .read_to_end(&mut chunk)
+            .map_err(ArchiveError::Content)?;
+        if (chunk.len() as u64) < wanted {
+            return Err(ArchiveError::Content(io::ErrorKind::UnexpectedEof.into()));
+        }
+        left -= wanted;
+        run.push(Bytes::from(chunk));
+        if left > 0 {
+            write(&run)?;
+            run.clear();
+        }
+    }
+    run.push(pad);
+    write(&run)
+}

@@ -1,0 +1,381 @@
+//! Archives as their readers see them, and the names that they have meanwhile.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::disk::Layer;
+
+/// A name and what is under it.
+pub(super) type Entry = (String, Vec<u8>);
+
+/// Contents that differ by number and length.
+pub(super) fn entry(n: usize, length: usize) -> Entry {
+    let byte = |at: usize| u8::try_from((at * 31 + n * 7 + length) % 251).unwrap();
+    (format!("d/{n}"), (0..length).map(byte).collect())
+}
+
+pub(super) fn options(path: &Path, shard_size: Option<u64>) -> ArchiveOptions {
+    ArchiveOptions {
+        destination: Destination::File(path.to_owned()),
+        shard_size,
+        layer: Layer::default(),
+    }
+}
+
+pub(super) fn open(path: &Path, shard_size: Option<u64>) -> Shards {
+    Shards::open(options(path, shard_size), []).unwrap()
+}
+
+/// Appends an entry, every other one from a reader.
+pub(super) fn append(shards: &mut Shards, (name, bytes): &Entry) -> Result<Placed, ArchiveError> {
+    if bytes.len().is_multiple_of(2) {
+        let (front, back) = bytes.split_at(bytes.len() / 3);
+        let pieces = [front, back].map(Bytes::copy_from_slice);
+        return shards.append(Path::new(name), Content::Pieces(&pieces), 1_000_000_000);
+    }
+    let content = Content::Reader {
+        reader: &mut &bytes[..],
+        length: bytes.len() as u64,
+    };
+    shards.append(Path::new(name), content, 1_000_000_000)
+}
+
+/// What another reader finds, which also demands that the archive has its end.
+pub(super) fn read(bytes: &[u8]) -> Vec<Entry> {
+    assert!(bytes.len() >= 1024 && bytes.len().is_multiple_of(512));
+    assert!(bytes.ends_with(&[0; 1024]), "no end");
+    let mut archive = tar::Archive::new(bytes);
+    let entry = |entry: io::Result<tar::Entry<'_, _>>| {
+        let mut entry: tar::Entry<'_, &[u8]> = entry.unwrap();
+        let mut contents = Vec::new();
+        entry.read_to_end(&mut contents).unwrap();
+        let header = entry.header();
+        assert_eq!(
+            (
+                header.mode().unwrap(),
+                header.uid().unwrap(),
+                header.gid().unwrap()
+            ),
+            (0o644, 0, 0)
+        );
+        assert_eq!(
+            (header.username(), header.groupname()),
+            (Ok(Some("")), Ok(Some("")))
+        );
+        assert_eq!(
+            (header.mtime().unwrap(), header.entry_type()),
+            (1_000_000_000, tar::EntryType::Regular)
+        );
+        (
+            String::from_utf8(entry.path_bytes().into_owned()).unwrap(),
+            contents,
+        )
+    };
+    archive.entries().unwrap().map(entry).collect()
+}
+
+/// The finished shards in a directory by name, nothing else being there.
+pub(super) fn shards_in(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let shard = |found: io::Result<std::fs::DirEntry>| {
+        let found = found.unwrap();
+        let name = found.file_name().into_string().unwrap();
+        assert!(name.ends_with(".tar"), "{name}");
+        (name, std::fs::read(found.path()).unwrap())
+    };
+    std::fs::read_dir(dir).unwrap().map(shard).collect()
+}
+
+fn any_entries() -> impl Strategy<Value = Vec<Entry>> {
+    let length = prop_oneof![
+        0usize..1600,
+        prop::sample::select(&[0, 1, 511, 512, 513, 1024][..])
+    ];
+    prop::collection::vec(length, 0..12).prop_map(|lengths| {
+        let lengths = lengths.into_iter().enumerate();
+        lengths.map(|(n, length)| entry(n, length)).collect()
+    })
+}
+
+#[test]
+fn names_of_every_length_are_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let mut shards = open(&path, None);
+    let deep = |length: usize| "dir/".repeat(length / 4) + &"f".repeat(length % 4 + 1);
+    let plain = (1..=300)
+        .chain([1000, 4000, 4090])
+        .flat_map(|n: usize| ["f".repeat(n), deep(n)]);
+    let other = ["ä", "日本語/ファイル", "a b\nc", "=", "é", "a\\b", "x/y.z"].map(str::to_owned);
+    let umlauts = (40..60).map(|n| "ü".repeat(n));
+    let entries: Vec<Entry> = plain
+        .chain(other)
+        .chain(umlauts)
+        .map(|name| (name.clone(), name.into_bytes()))
+        .collect();
+    for entry in &entries {
+        append(&mut shards, entry).unwrap();
+    }
+    shards.finish().unwrap();
+    assert_eq!(read(&std::fs::read(&path).unwrap()), entries);
+}
+
+#[test]
+fn contents_longer_than_a_chunk_are_read_back_and_small_ones_cost_one_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let disk = crate::disk::doubles::Disk::with_room(u64::MAX);
+    let mut shards = Shards::open(
+        ArchiveOptions {
+            layer: disk.layer(),
+            ..options(&path, None)
+        },
+        [],
+    )
+    .unwrap();
+    let chunk = 256 * 1024;
+    let mut entries = Vec::new();
+    for (n, length) in [0, 1, 2, 4000, 4001].into_iter().enumerate() {
+        entries.push(entry(n, length));
+        append(&mut shards, &entries[n]).unwrap();
+        assert_eq!(disk.calls(), "w");
+    }
+    for length in [chunk - 1, chunk, chunk + 1, 2 * chunk - 1, 3 * chunk + 5] {
+        let (name, bytes) = entry(length, length);
+        let content = Content::Reader {
+            reader: &mut &bytes[..],
+            length: length as u64,
+        };
+        shards
+            .append(Path::new(&name), content, 1_000_000_000)
+            .unwrap();
+        entries.push((name, bytes));
+    }
+    shards.finish().unwrap();
+    assert_eq!(read(&std::fs::read(&path).unwrap()), entries);
+}
+
+#[test]
+fn an_archive_of_nothing_is_one() {
+    for (size, name) in [(None, "a.tar"), (Some(4096), "a-000000.tar")] {
+        let dir = tempfile::tempdir().unwrap();
+        open(&dir.path().join("a.tar"), size).finish().unwrap();
+        let found = shards_in(dir.path());
+        assert_eq!(found.keys().collect::<Vec<_>>(), [name]);
+        assert_eq!(found[name], [0; 1024]);
+    }
+}
+
+#[test]
+fn names_appear_when_shards_are_whole_and_rows_may_speak_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).exists();
+    let mut shards = open(&dir.path().join("t.tar"), Some(3000));
+    for n in 0..2 {
+        append(&mut shards, &entry(n, 1024)).unwrap();
+    }
+    let parts = ["t-000000.tar.haul-part", "t-000001.tar.haul-part"];
+    assert!(parts.iter().all(|part| at(part)));
+    shards.settle().unwrap();
+    assert!(!at("t-000000.tar"), "it is full, and not synced");
+    shards.sync().unwrap();
+    assert!(
+        !at("t-000000.tar"),
+        "it is synced, and rows are still to be written"
+    );
+    shards.settle().unwrap();
+    assert!(at("t-000000.tar") && !at(parts[0]));
+    assert!(!at("t-000001.tar") && at(parts[1]));
+    shards.finish().unwrap();
+    assert_eq!(shards_in(dir.path()).len(), 2);
+}
+
+#[test]
+fn b6_a_shard_that_exists_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.tar");
+    std::fs::write(&path, "theirs").unwrap();
+    let error = Shards::open(options(&path, None), []).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{} exists already", path.display())
+    );
+    // A later one, found when its turn comes; what was appended before stays good.
+    std::fs::write(dir.path().join("t-000001.tar"), "theirs").unwrap();
+    let mut shards = open(&path, Some(3072));
+    let placed = append(&mut shards, &entry(0, 1024)).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(
+            append(&mut shards, &entry(1, 1024)),
+            Err(ArchiveError::Exists { .. })
+        ));
+    }
+    let small = append(&mut shards, &entry(2, 0)).unwrap();
+    assert_eq!((placed.end, small.offset), (1536, 1536));
+    shards.finish().unwrap();
+    let found = shards_in(dir.path());
+    assert_eq!(found["t-000001.tar"], b"theirs");
+    assert_eq!(read(&found["t-000000.tar"]), [entry(0, 1024), entry(2, 0)]);
+    // And one that appears in the last moment.
+    let shards = open(&dir.path().join("u.tar"), None);
+    std::fs::write(dir.path().join("u.tar"), "theirs").unwrap();
+    assert!(matches!(shards.finish(), Err(ArchiveError::Exists { .. })));
+    assert_eq!(std::fs::read(dir.path().join("u.tar")).unwrap(), b"theirs");
+}
+
+#[test]
+fn b5_what_belongs_to_others_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.tar");
+    let part = dir.path().join("t.tar.haul-part");
+    assert!(matches!(
+        Shards::open(options(dir.path(), None), []),
+        Err(ArchiveError::IsDirectory { .. })
+    ));
+    let shards = open(&path, None);
+    let error = Shards::open(options(&path, None), []).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("another haul is writing {}", path.display())
+    );
+    drop(shards);
+    std::fs::write(&part, "something else, and not short".repeat(99)).unwrap();
+    assert!(matches!(
+        Shards::open(options(&path, None), []),
+        Err(ArchiveError::InTheWay { .. })
+    ));
+    assert_eq!(std::fs::metadata(&part).unwrap().len(), 29 * 99);
+    std::fs::remove_file(&part).unwrap();
+    std::fs::write(dir.path().join("t.tar.haul-journal"), "").unwrap();
+    let error = Shards::open(options(&path, None), []).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("a download that was interrupted"),
+        "{error}"
+    );
+}
+
+/// Memory that a test can look into.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>, Option<usize>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut all = self.0.lock().unwrap();
+        if self.1.is_some_and(|room| all.len() + bytes.len() > room) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        all.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn stream(writer: Shared) -> Shards {
+    let destination = Destination::Writer(Box::new(writer));
+    let options = ArchiveOptions {
+        destination,
+        shard_size: Some(1024),
+        layer: Layer::default(),
+    };
+    Shards::open(options, [("-", 512)]).unwrap()
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_stream_with_a_clear_error() {
+    let mut shards = stream(Shared(Arc::default(), Some(1 << 20)));
+    let error = (0..)
+        .find_map(|n| append(&mut shards, &entry(n, 100_000)).err())
+        .unwrap();
+    let ArchiveError::Stream(source) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(source.kind(), io::ErrorKind::BrokenPipe);
+    assert!(matches!(
+        append(&mut shards, &entry(0, 0)),
+        Err(ArchiveError::Stream(_))
+    ));
+    assert!(matches!(shards.sync(), Err(ArchiveError::Stream(_))));
+    assert!(shards.finish().is_err());
+}
+
+#[test]
+fn a_stream_that_an_entry_broke_is_never_finished() {
+    let writer = Shared::default();
+    let mut shards = stream(writer.clone());
+    append(&mut shards, &entry(0, 10)).unwrap();
+    let short = Content::Reader {
+        reader: &mut &b"short"[..],
+        length: 6,
+    };
+    assert!(matches!(
+        shards.append(Path::new("x"), short, 0),
+        Err(ArchiveError::Content(_))
+    ));
+    assert!(append(&mut shards, &entry(1, 10)).is_err());
+    assert!(shards.finish().is_err());
+    assert!(!writer.0.lock().unwrap().ends_with(&[0; 1024]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_entries_are_read_back_from_a_file_and_a_stream_alike(entries in any_entries()) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        let writer = Shared::default();
+        let (mut file, mut pipe) = (open(&path, None), stream(writer.clone()));
+        let mut end = 0;
+        for entry in &entries {
+            let placed = append(&mut file, entry).unwrap();
+            prop_assert_eq!((placed.offset, &*placed.shard), (end, "a.tar"));
+            let other = append(&mut pipe, entry).unwrap();
+            prop_assert_eq!((other.offset, other.end, &*other.shard), (end, placed.end, "-"));
+            end = placed.end;
+        }
+        pipe.sync().unwrap();
+        prop_assert_eq!(writer.0.lock().unwrap().len() as u64, end, "all of it is handed on before rows speak of it");
+        file.finish().unwrap();
+        pipe.finish().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        prop_assert_eq!(&read(&bytes), &entries);
+        prop_assert_eq!(&bytes, &*writer.0.lock().unwrap(), "the same bytes every time");
+    }
+
+    #[test]
+    fn shards_are_as_large_as_allowed_and_hold_each_entry_once(entries in any_entries(), size in 1u64..8000) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shards = open(&dir.path().join("a.tar"), Some(size));
+        let placed: Vec<Placed> = entries.iter().map(|entry| append(&mut shards, entry).unwrap()).collect();
+        shards.finish().unwrap();
+        let found = shards_in(dir.path());
+        let names: Vec<String> = (0..found.len()).map(|n| format!("a-{n:06}.tar")).collect();
+        prop_assert_eq!(found.keys().collect::<Vec<_>>(), names.iter().collect::<Vec<_>>());
+        let all: Vec<Entry> = found.values().flat_map(|bytes| read(bytes)).collect();
+        prop_assert_eq!(&all, &entries);
+        for bytes in found.values() {
+            prop_assert!(bytes.len() as u64 <= size || read(bytes).len() <= 1);
+        }
+        for (placed, entry) in placed.iter().zip(&entries) {
+            let within = usize::try_from(placed.offset).unwrap()..usize::try_from(placed.end).unwrap();
+            let alone = [&found[&placed.shard][within], &[0; 1024]].concat();
+            prop_assert_eq!(&read(&alone)[..], std::slice::from_ref(entry));
+        }
+        for (at, pair) in placed.windows(2).enumerate() {
+            // No shard begins before the last one has no room.
+            let bytes = pair[1].end - pair[1].offset;
+            let apart = pair[0].shard != pair[1].shard;
+            prop_assert_eq!(apart, pair[0].end + bytes + 1024 > size, "entry {}", at + 1);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What came of the jobs: counts, causes, rows, and the limit of failures.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haul_plan::ErrorLimit;
+use tokio_util::sync::CancellationToken;
+
+use super::clerk::{Ended, chain};
+use super::options::{BatchOptions, Cause, Halt, Halted, Summary};
+use crate::archive::ArchiveError;
+use crate::error::{Class, GetError};
+use crate::event::{Event, EventSender};
+use crate::manifest::{Manifest, Row, State};
+
+/// Causes that are told apart; what fails in yet other ways is counted together.
+const CAUSES: usize = 64;
+
+/// Counts that everybody may look at.
+#[derive(Debug, Default)]
+pub(super) struct Counts(Mutex<Tally>);
+
+#[derive(Debug, Default)]
+struct Tally {
+    done: u64,
+    skipped: u64,
+    failed: u64,
+    halted: Option<Halted>,
+    causes: HashMap<(Class, String), (u64, String)>,
+}
+
+impl Counts {
+    /// Puts the counts into a summary.
+    pub(super) fn fill(&self, summary: &mut Summary) {
+        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (summary.done, summary.skipped, summary.failed) = (tally.done, tally.skipped, tally.failed);
+        summary.halted = tally.halted.clone();
+    }
+
+    /// What made jobs fail, the most frequent first.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let cause = |((class, text), (count, example)): (&(Class, String), &(u64, String))| Cause {
+            class: *class,
+            text: text.clone(),
+            count: *count,
+            example: example.clone(),
+        };
+        let mut causes: Vec<_> = tally.causes.iter().map(cause).collect();
+        causes.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
+        causes
+    }
+
+    fn enter(&self, row: &Row, error: Option<&GetError>) {
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match row.state {
+            State::Done => tally.done += 1,
+            State::Skipped => tally.skipped += 1,
+            State::Failed => tally.failed += 1,
+        }
+        let Some(told) = &row.error else { return };
+        let text = error.map_or_else(|| "the line cannot be read".into(), GetError::cause);
+        let full = tally.causes.len() >= CAUSES;
+        let mut key = (told.class, text);
+        if full && !tally.causes.contains_key(&key) {
+            key.1 = "other causes".into();
+        }
+        let cause = tally.causes.entry(key);
+        cause.or_insert_with(|| (0, told.text.clone())).0 += 1;
+    }
+
+    /// Why too many have failed, if so many have.
+    fn exceeds(&self, limit: ErrorLimit) -> Option<String> {
+        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = tally.done + tally.skipped + tally.failed;
+        let exceeded = limit.exceeded(tally.failed, ended);
+        exceeded.then(|| {
+            format!(
+                "{} of {ended} jobs failed, which is more than may",
+                tally.failed
+            )
+        })
+    }
+
+    /// The batch ends before its lists; the first reason is the one to tell.
+    pub(super) fn halt(&self, kind: Halt, text: String) {
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.halted.get_or_insert(Halted { kind, text });
+    }
+}
+
+/// Keeps them.
+#[derive(Debug)]
+pub(super) struct Books {
+    /// The counts.
+    counts: Arc<Counts>,
+    /// Where rows are told.
+    events: EventSender,
+    /// Whether those of jobs that ended well are told, too.
+    each: bool,
+    /// How many may fail.
+    limit: Option<ErrorLimit>,
+    /// Ends the batch.
+    stop: CancellationToken,
+    /// Where rows are written down.
+    manifest: Option<Manifest>,
+    /// Rows that are not written down yet.
+    rows: Vec<Row>,
+}
+
+impl Books {
+    pub(super) fn new(
+        options: &BatchOptions,
+        counts: Arc<Counts>,
+        (events, stop): (EventSender, CancellationToken),
+        manifest: Option<Manifest>,
+    ) -> Self {
+        Self {
+            counts,
+            events,
+            each: options.each,
+            limit: options.limit,
+            stop,
+            manifest,
+            rows: Vec::new(),
+        }
+    }
+
+    /// A job ended.
+    pub(super) fn enter(&mut self, ended: Ended) {
+        let Ended { row, error } = ended;
+        self.counts.enter(&row, error.as_ref());
+        if let Some(error) = error.as_ref().filter(|error| is_hopeless(error)) {
+            self.halt(error);
+        }
+        if let Some(why) = self.limit.and_then(|limit| self.counts.exceeds(limit)) {
+            self.counts.halt(Halt::TooManyFailed, why);
+            self.stop.cancel();
+        }
+        if self.each || row.state == State::Failed {
+            // Nobody listening is no reason to stop.
+            let _ = self.events.blocking_send(Event::Row(Box::new(row.clone())));
+        }
+        self.rows.push(row);
+    }
+
+    /// Whether all rows are written down.
+    pub(super) fn is_settled(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Writes down what was entered; whether that is durable now.
+    pub(super) fn settle(&mut self) -> bool {
+        let rows = std::mem::take(&mut self.rows);
+        let Some(manifest) = &mut self.manifest else {
+            return true;
+        };
+        match manifest.append(&rows).and_then(|()| manifest.sync()) {
+            Ok(()) => true,
+            Err(error) => {
+                self.halt(&error);
+                false
+            }
+        }
+    }
+
+    /// Ends the batch: what else would come could not be kept.
+    pub(super) fn halt(&self, error: &(dyn Error + 'static)) {
+        let kind = match io_kind(error) {
+            Some(ErrorKind::BrokenPipe) => Halt::ReaderGone,
+            _ => Halt::LocalIo,
+        };
+        self.counts.halt(kind, chain(error));
+        self.stop.cancel();
+    }
+
+    /// Whether the batch was ended.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}
+
+/// Whether no other job would fare better.
+fn is_hopeless(error: &GetError) -> bool {
+    match error {
+        GetError::NoSpace { .. } => true,
+        // What is wrong with one entry is not wrong with the next.
+        GetError::Archive { source, .. } => !matches!(
+            **source,
+            ArchiveError::Name { .. } | ArchiveError::Content(_)
+        ),
+        GetError::Local { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+        ),
+        _ => false,
+    }
+}
+
+/// What the system said, if it was the system.
+fn io_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,159 @@
+//! The thread that keeps the order of things: bytes durable, then names, then rows.
+//!
+//! Files come without names. A [sink](super::sink) gathers a group of them, makes it durable at once, and gives it its place; only then are
+//! they *done*: counted, told, and written down. So a row never stands for what a power cut could take, and what one costs is a
+//! group of files.
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::books::Books;
+use super::errand::Errand;
+use super::options::GroupOptions;
+use super::sink::{Sink, Written};
+use crate::error::GetError;
+use crate::manifest::{Row, RowError, State};
+
+/// Hand-overs that are taken at once.
+const ARMFUL: usize = 64;
+
+/// What the clerk is told.
+#[derive(Debug)]
+pub(super) enum Delivery {
+    /// A file, written and right, not durable and not visible.
+    Written(Box<Written>),
+    /// A job that ended without a file for the clerk to see to.
+    Ended(Box<Ended>),
+}
+
+/// A job that ended, and the row to write.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The row.
+    pub(super) row: Row,
+    /// Why it failed, if it did.
+    pub(super) error: Option<GetError>,
+}
+
+impl Ended {
+    /// A job that failed.
+    pub(super) fn failed(errand: &Errand, error: GetError) -> Self {
+        let mut row = errand.row(State::Failed);
+        row.error = Some(RowError {
+            class: error.class(),
+            text: chain(&error),
+        });
+        let error = Some(error);
+        Self { row, error }
+    }
+
+    /// A job that ended as its row says.
+    pub(super) fn well(row: Row) -> Self {
+        Self { row, error: None }
+    }
+}
+
+impl Delivery {
+    /// A job that failed.
+    pub(super) fn failed(errand: &Errand, error: GetError) -> Self {
+        Self::Ended(Box::new(Ended::failed(errand, error)))
+    }
+
+    /// A job that ended well without a file for the clerk.
+    pub(super) fn ended(row: Row) -> Self {
+        Self::Ended(Box::new(Ended::well(row)))
+    }
+}
+
+/// An error and what it came from, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let inner = source.to_string();
+        if !text.contains(&inner) {
+            text.push_str(": ");
+            text.push_str(&inner);
+        }
+        next = source.source();
+    }
+    text
+}
+
+/// The clerk.
+pub(super) struct Clerk {
+    /// Counts, tells and writes down.
+    pub(super) books: Books,
+    /// How large groups are.
+    pub(super) options: GroupOptions,
+    /// Where files go.
+    pub(super) sink: Box<dyn Sink>,
+}
+
+impl Clerk {
+    /// Works until nobody sends any more.
+    pub(super) fn work(mut self, runtime: &Handle, mut deliveries: mpsc::Receiver<Vec<Delivery>>) {
+        let mut armful = Vec::with_capacity(ARMFUL);
+        let mut due = Instant::now();
+        loop {
+            let idle = self.sink.group().0 == 0 && self.books.is_settled();
+            let came = runtime.block_on(async {
+                let came = deliveries.recv_many(&mut armful, ARMFUL);
+                if idle {
+                    return Some(came.await);
+                }
+                timeout_at(due, came).await.ok()
+            });
+            if idle {
+                due = Instant::now() + self.options.linger;
+            }
+            for delivery in armful.drain(..).flatten() {
+                self.take(delivery);
+            }
+            let (files, bytes) = self.sink.group();
+            let full = files >= self.options.files || bytes >= self.options.bytes;
+            let ended = came == Some(0);
+            if ended || full || Instant::now() >= due {
+                self.commit();
+                due = Instant::now() + self.options.linger;
+            }
+            if ended {
+                return self.finish();
+            }
+        }
+    }
+
+    fn take(&mut self, delivery: Delivery) {
+        match delivery {
+            Delivery::Written(written) => {
+                if let Err(ended) = self.sink.take(written) {
+                    self.books.enter(*ended);
+                }
+            }
+            Delivery::Ended(ended) => self.books.enter(*ended),
+        }
+    }
+
+    /// The end of a batch that was not stopped is the end of its archive.
+    fn finish(self) {
+        if !self.books.is_stopped()
+            && let Err(error) = self.sink.finish()
+        {
+            self.books.halt(&error);
+        }
+    }
+
+    /// Makes the group durable, then writes its rows.
+    fn commit(&mut self) {
+        for ended in self.sink.commit() {
+            self.books.enter(ended);
+        }
+        if !self.books.settle() {
+            return;
+        }
+        if let Err(error) = self.sink.settle() {
+            self.books.halt(&error);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A job of a batch on its way: what it is to fetch, and what has become of it so far.
+
+use std::path::PathBuf;
+
+use haul_net::{Timings, shown};
+use haul_plan::{Course, Expectation, RetryOptions, Version};
+use tokio::time::Instant;
+use url::Url;
+
+use crate::disk::{Remembered, Target};
+use crate::get::quick::Head;
+use crate::list::Entry;
+use crate::manifest::{Millis, Row, State};
+use crate::options::{Job, Output};
+
+/// A job on its way.
+#[derive(Debug)]
+pub(super) struct Errand {
+    /// What the engine is told: URL, final name, checksums.
+    pub(super) job: Job,
+    /// The URL of its list, whichever mirror is asked.
+    url: Url,
+    /// Its line in its list.
+    pub(super) line: u64,
+    /// The final name, or that of an entry in the archive.
+    pub(super) path: PathBuf,
+    /// Where an entry lies that is too large to be kept in memory until it is in the archive.
+    pub(super) staged: Option<PathBuf>,
+    /// The file that may be new enough (`--update`).
+    pub(super) have: Option<Remembered>,
+    /// What its failures lead to.
+    pub(super) course: Course,
+    /// Requests so far.
+    pub(super) attempts: u32,
+    /// When the first of them was made.
+    pub(super) begun: Option<Instant>,
+    /// Which road it goes.
+    pub(super) road: Road,
+}
+
+/// Which road a job goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Road {
+    /// That of a file that comes whole; with a range, or without where ranges were given up.
+    Quick {
+        /// Whether a range is asked for.
+        ranges: bool,
+    },
+    /// That of partial files: there is one, or a file cannot be without a name here.
+    Engine,
+    /// None, if the file that is there is the one meant.
+    There,
+}
+
+impl Errand {
+    /// A job whose file gets the name `path`, or where it is an entry of an archive, lies under the name `staged` until then.
+    pub(super) fn new(
+        id: u64,
+        entry: Entry,
+        (path, staged): (PathBuf, Option<PathBuf>),
+        retry: &RetryOptions,
+    ) -> Self {
+        Self {
+            url: entry.url.clone(),
+            job: Job {
+                id,
+                url: entry.url,
+                output: Output::File(staged.as_ref().unwrap_or(&path).clone()),
+                checksums: entry.checksums,
+                mirrors: entry.mirrors,
+                pieces: None,
+                size: entry.size,
+                headers: entry.headers,
+            },
+            line: entry.line,
+            path,
+            staged,
+            have: None,
+            course: Course::new(retry.clone()),
+            attempts: 0,
+            begun: None,
+            road: Road::Quick { ranges: true },
+        }
+    }
+
+    /// The file that is written to.
+    pub(super) fn target(&self) -> Target {
+        Target::new(self.staged.as_ref().unwrap_or(&self.path).clone())
+    }
+
+    /// Goes to where else the file can be had, with a fresh budget; false where there is nowhere.
+    pub(super) fn turn_to_mirror(&mut self, retry: &RetryOptions) -> bool {
+        if self.job.mirrors.is_empty() {
+            return false;
+        }
+        self.job.url = self.job.mirrors.remove(0);
+        self.course = Course::new(retry.clone());
+        self.road = Road::Quick { ranges: true };
+        true
+    }
+
+    /// What its answer must be, by what is expected of all of them and what its list says.
+    pub(super) fn expect(&self, all: &Expectation) -> Expectation {
+        Expectation {
+            size: self.job.size.or(all.size),
+            ..all.clone()
+        }
+    }
+
+    /// Whether a file of this length is known to be another than the one meant.
+    pub(super) fn is_other(&self, length: u64) -> bool {
+        self.job.size.is_some_and(|size| size != length)
+    }
+
+    /// Whether its list says what digest it must have.
+    pub(super) fn is_checked(&self) -> bool {
+        self.job.checksums.iter().any(|sum| sum.digest.is_some())
+    }
+
+    /// The URL as it may be shown, by which it is known between runs.
+    pub(super) fn shown(&self) -> String {
+        shown(&self.url).to_string()
+    }
+
+    /// The name, by which it is known between runs.
+    pub(super) fn name(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// Whom it asks: jobs of equal hosts share a limit.
+    pub(super) fn host(&self) -> String {
+        self.job.url.origin().ascii_serialization()
+    }
+
+    /// A row that says how it ended, as far as that is known without an answer.
+    pub(super) fn row(&self, state: State) -> Row {
+        let total = self.begun.map_or(0, |begun| millis(begun.elapsed()));
+        Row {
+            line: line(self.line),
+            url: self.shown(),
+            path: Some(self.name()),
+            state,
+            status: None,
+            bytes: 0,
+            checksums: Vec::new(),
+            etag: None,
+            attempts: self.attempts,
+            ms: Millis {
+                total,
+                ..Millis::default()
+            },
+            error: None,
+            shard: None,
+        }
+    }
+
+    /// The same with what an answer said.
+    pub(super) fn answered(&self, state: State, head: &Head) -> Row {
+        let row = self.row(state);
+        Row {
+            status: Some(head.status.as_u16()),
+            etag: etag(&head.version),
+            ms: timed(&head.timings, row.ms.total),
+            ..row
+        }
+    }
+}
+
+/// The line that a row names: URLs that were typed have none.
+pub(super) fn line(line: u64) -> Option<u64> {
+    Some(line).filter(|line| *line > 0)
+}
+
+/// The entity tag, as the origin wrote it.
+fn etag(version: &Version) -> Option<String> {
+    version.etag.as_ref().map(ToString::to_string)
+}
+
+fn timed(timings: &Timings, total: u64) -> Millis {
+    Millis {
+        dns: millis(timings.dns),
+        connect: millis(timings.connect),
+        tls: millis(timings.tls),
+        first_byte: millis(timings.first_byte),
+        total,
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

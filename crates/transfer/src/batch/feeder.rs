@@ -1,0 +1,327 @@
+//! The thread that reads the lists: makes jobs of entries, gives them their names, and looks what is there already.
+//!
+//! It runs ahead of the workers by as much as the dispatcher takes, and waits when that is full: downloads begin with the first
+//! entry, and a list of millions lies nowhere in memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use haul_plan::{Placed, RetryOptions, Subject, Taken};
+
+use super::aside::Aside;
+use super::clerk::Delivery;
+use super::errand::{Errand, Road, line};
+use super::options::BatchOptions;
+use super::present::Present;
+use super::record;
+use super::shared::{Full, Shared};
+use crate::disk::{Remembered, Unnamed, remembered};
+use crate::error::{Class, GetError};
+use crate::list::{BadLine, Entry};
+use crate::manifest::{Millis, Past, Row, RowError, State};
+use crate::options::Existing;
+
+/// What a batch reads.
+pub type Entries = Box<dyn Iterator<Item = Result<Entry, BadLine>> + Send>;
+
+/// Reads lists.
+#[derive(Debug)]
+pub(super) struct Feeder {
+    /// The workers' side, which does not wait for a list that stands still (a pipe, a terminal) when it is through.
+    pub(super) shared: Weak<Shared>,
+    /// What becomes of files that are there.
+    pub(super) existing: Existing,
+    /// The retry budget of each job.
+    pub(super) retry: RetryOptions,
+    /// The settings.
+    pub(super) options: BatchOptions,
+    /// Whether files can be without a name here; asked of the first directory that there is.
+    pub(super) unnamed: Option<bool>,
+    /// What earlier runs have done.
+    pub(super) past: Option<Past>,
+    /// Where entries of an archive lie that are too large for memory; `None` where files get names.
+    pub(super) staging: Option<PathBuf>,
+    /// The paths that were given out.
+    pub(super) taken: Taken,
+    /// Jobs of hosts that have enough of the window.
+    pub(super) aside: Aside,
+    /// What lies in the directories.
+    pub(super) present: Present,
+    /// The next job's number.
+    pub(super) next: u64,
+}
+
+impl Feeder {
+    /// Reads to the end, or until the batch is stopped.
+    pub(super) fn feed(mut self, entries: Entries) {
+        let _closing = Closing(Weak::clone(&self.shared));
+        for item in entries {
+            let Some(shared) = self.shared.upgrade() else {
+                return;
+            };
+            match item.map(|entry| self.errand(entry)) {
+                // At once, for nobody knows when the next line comes.
+                Ok(Ok(errand)) => {
+                    shared.listed.fetch_add(1, Ordering::Relaxed);
+                    self.offer(&shared, errand);
+                }
+                Ok(Err(told)) => tell(&shared, *told),
+                Err(bad) => tell(&shared, Told::Delivery(unreadable(&bad))),
+            }
+        }
+        while !self.aside.is_empty() {
+            let Some(shared) = self.shared.upgrade() else {
+                return;
+            };
+            if shared.stop.is_cancelled() {
+                return;
+            }
+            shared.wait_for_room();
+            self.offer_again(&shared);
+        }
+    }
+
+    /// Hands a job over, waiting for room, or puts it aside where its host has enough.
+    fn offer(&mut self, shared: &Arc<Shared>, mut errand: Box<Errand>) {
+        let host = errand.host();
+        while !shared.stop.is_cancelled() {
+            self.offer_again(shared);
+            if self.aside.has(&host) && self.put_aside(&host, &errand) {
+                return;
+            }
+            errand = match shared.add(&host, errand) {
+                Ok(()) => return,
+                Err(Full::Host(errand)) if self.put_aside(&host, &errand) => return,
+                Err(Full::Host(errand) | Full::Window(errand)) => errand,
+            };
+            shared.wait_for_room();
+        }
+    }
+
+    fn put_aside(&mut self, host: &str, errand: &Errand) -> bool {
+        let record = record::write(errand).filter(|_| self.aside.has_room());
+        record.is_some_and(|record| self.aside.put(host, &record).is_ok())
+    }
+
+    /// Hands over what lies aside, as far as there is room.
+    fn offer_again(&mut self, shared: &Arc<Shared>) {
+        while !self.aside.is_empty() {
+            let taken = self.aside.take(|host| shared.has_room_for(host));
+            let errand = match taken {
+                Ok(Some(record)) => record::read(&record, &self.retry),
+                Ok(None) => return,
+                Err(error) => {
+                    let path = self.options.directory.clone();
+                    let error = GetError::local("read what was put aside in", path, error);
+                    return shared.halt(&error);
+                }
+            };
+            let Some(errand) = errand.map(Box::new) else {
+                continue;
+            };
+            let host = errand.host();
+            // Nobody else adds, so there still is room.
+            if let Err(Full::Window(errand) | Full::Host(errand)) = shared.add(&host, errand) {
+                shared.put_back(errand);
+            }
+        }
+    }
+
+    /// A job, or what there is to tell of an entry that makes none.
+    fn errand(&mut self, entry: Entry) -> Result<Box<Errand>, Box<Told>> {
+        let index = self.next;
+        self.next += 1;
+        let path = self.place(&entry, index)?;
+        let staged = self
+            .staging
+            .as_ref()
+            .map(|directory| stage(directory, &path));
+        let mut errand = Errand::new(index, entry, (path, staged), &self.retry);
+        let known = &errand.job.checksums;
+        let asked = self
+            .options
+            .checksums
+            .iter()
+            .filter(|asked| known.iter().all(|known| known.algorithm != asked.algorithm));
+        let asked: Vec<_> = asked.cloned().collect();
+        errand.job.checksums.extend(asked);
+        if let Some(told) = self.look(&mut errand) {
+            return Err(told);
+        }
+        Ok(Box::new(errand))
+    }
+
+    /// Looks what is there of a job already, and which road it goes; what there is to tell if it needs none.
+    fn look(&mut self, errand: &mut Errand) -> Option<Box<Told>> {
+        let done = self
+            .past
+            .as_ref()
+            .filter(|past| past.is_done(&errand.shown(), Some(&errand.name())));
+        if done.is_some() && self.existing != Existing::Update {
+            return Some(Box::new(Told::Earlier));
+        }
+        let target = errand.target();
+        let directory = target.directory();
+        if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
+            let tag = done.and_then(|past| past.etag(&errand.shown(), Some(&errand.name())));
+            if let Some(told) = find(errand, self.existing, tag) {
+                return Some(Box::new(Told::Delivery(told)));
+            }
+        }
+        let journal = target.journal();
+        let begun = self.present.may_be(directory, &journal) && journal.symlink_metadata().is_ok();
+        if begun || !self.may_be_unnamed(directory) {
+            errand.road = Road::Engine;
+        }
+        None
+    }
+
+    /// The path that an entry's file gets.
+    fn place(&mut self, entry: &Entry, index: u64) -> Result<PathBuf, Box<Told>> {
+        let subject = Subject {
+            url: &entry.url,
+            index,
+            line: entry.line,
+        };
+        let named = entry.path.clone();
+        let explicit = named.is_some();
+        let wanted = named.unwrap_or_else(|| self.options.layout.path(subject));
+        // Those of another directory are told apart by it.
+        let wanted = match &entry.directory {
+            Some(directory) => directory.join(wanted),
+            None => wanted,
+        };
+        match self.taken.place(wanted.clone(), &entry.url, explicit) {
+            // The names of entries in an archive are relative.
+            Placed::Free(path) if self.staging.is_some() => Ok(path),
+            Placed::Free(path) => Ok(self.options.directory.join(path)),
+            Placed::Duplicate => Err(Box::new(Told::Delivery(duplicate(entry)))),
+            Placed::Conflict => {
+                let url = Box::new(haul_net::without_credentials(&entry.url));
+                let path = self.options.directory.join(wanted);
+                let error = GetError::Twice {
+                    url,
+                    path: path.clone(),
+                };
+                let errand = Errand::new(index, entry.clone(), (path, None), &self.retry);
+                Err(Box::new(Told::Delivery(Delivery::failed(&errand, error))))
+            }
+        }
+    }
+
+    /// Whether a file can be without a name in a directory.
+    fn may_be_unnamed(&mut self, directory: &Path) -> bool {
+        *self.unnamed.get_or_insert_with(|| {
+            let made = Unnamed::create_in(directory);
+            !matches!(made, Err(error) if error.kind() == io::ErrorKind::Unsupported)
+        })
+    }
+}
+
+/// Says that the lists have ended, however the reading of them did.
+struct Closing(Weak<Shared>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.dispatch().close();
+            shared.over.notify_one();
+        }
+    }
+}
+
+/// An entry that makes no job.
+enum Told {
+    /// It ended as this says.
+    Delivery(Delivery),
+    /// An earlier run has done it, and its row says so.
+    Earlier,
+}
+
+fn tell(shared: &Shared, told: Told) {
+    shared.listed.fetch_add(1, Ordering::Relaxed);
+    match told {
+        // The clerk ends after us, unless it panicked.
+        Told::Delivery(delivery) => drop(shared.clerk.blocking_send(vec![delivery])),
+        Told::Earlier => drop(shared.earlier.fetch_add(1, Ordering::Relaxed)),
+    }
+}
+
+/// Where an entry of an archive lies until it is in: the same on every run, so that a large one can be gone on with.
+fn stage(directory: &Path, path: &Path) -> PathBuf {
+    let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
+    directory.join(&hash[..32])
+}
+
+/// Looks what lies under the final name; what there is to tell if the job ends with that. `tag` is what the manifest says it was.
+fn find(errand: &mut Errand, existing: Existing, tag: Option<String>) -> Option<Delivery> {
+    let found = errand.path.symlink_metadata().ok()?;
+    let path = errand.path.clone();
+    if found.is_dir() {
+        return Some(Delivery::failed(errand, GetError::IsDirectory { path }));
+    }
+    match existing {
+        Existing::Keep if errand.is_other(found.len()) => {
+            Some(Delivery::failed(errand, GetError::Exists { path }))
+        }
+        Existing::Keep if errand.is_checked() => {
+            errand.road = Road::There;
+            None
+        }
+        // Whoever put it there: it stays, and nothing is said of it but that.
+        Existing::Keep => Some(Delivery::ended(Row {
+            bytes: found.len(),
+            ..errand.row(State::Skipped)
+        })),
+        Existing::Overwrite => None,
+        Existing::Update => {
+            errand.have = remembered(&path).map(|have| Remembered {
+                etag: have.etag.or(tag),
+                ..have
+            });
+            None
+        }
+    }
+}
+
+/// A job that the lists named before.
+fn duplicate(entry: &Entry) -> Delivery {
+    Delivery::ended(Row {
+        line: line(entry.line),
+        url: haul_net::shown(&entry.url).to_string(),
+        state: State::Skipped,
+        ..nothing()
+    })
+}
+
+/// A line that names no job.
+fn unreadable(bad: &BadLine) -> Delivery {
+    Delivery::ended(Row {
+        line: line(bad.line),
+        error: Some(RowError {
+            class: Class::Usage,
+            text: format!("{bad}: {}", bad.problem),
+        }),
+        ..nothing()
+    })
+}
+
+/// A row of a job that was never begun.
+fn nothing() -> Row {
+    Row {
+        line: None,
+        url: String::new(),
+        path: None,
+        state: State::Failed,
+        status: None,
+        bytes: 0,
+        checksums: Vec::new(),
+        etag: None,
+        attempts: 0,
+        ms: Millis::default(),
+        error: None,
+        shard: None,
+    }
+}

@@ -1,0 +1,219 @@
+//! A batch while it runs: who was put to work, and a look at all of them now and then.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use haul_plan::Taken;
+use haul_plan::dispatch::Dispatch;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::aside::Aside;
+use super::books::{Books, Counts};
+use super::clerk::Clerk;
+use super::feeder::{Entries, Feeder};
+use super::options::{Board, Summary};
+use super::present::Present;
+use super::shared::{Shared, Start};
+use super::sink::{Folder, Sink, Tape};
+use super::table::deliver;
+use super::{Archive, Batch};
+use crate::event::{Event, EventSender};
+use crate::get::Inner;
+use crate::options::Existing;
+
+/// How often a batch is looked at: smooth for an eye, and soon enough for a retry that is due.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Hand-overs that may wait for the clerk, and events of larger jobs for a look.
+const WAITING: usize = 256;
+
+/// A running batch.
+pub(super) struct Floor {
+    /// What its workers share.
+    shared: Arc<Shared>,
+    /// What came of the jobs so far.
+    counts: Arc<Counts>,
+    /// Where looks are told.
+    events: EventSender,
+    /// What the larger jobs tell one by one; a batch tells how all of them do.
+    aside: mpsc::Receiver<Event>,
+    /// The clerk's thread.
+    clerk: JoinHandle<()>,
+    /// The feeder's, which may wait for a line that never comes.
+    feeder: JoinHandle<()>,
+    /// When to look.
+    look: Interval,
+}
+
+impl Floor {
+    /// Puts everybody to work.
+    pub(super) fn begin(batch: Batch, entries: Entries, stop: CancellationToken) -> Self {
+        let counts = Arc::new(Counts::default());
+        let (deliveries, delivered) = mpsc::channel(WAITING);
+        let (larger, aside) = mpsc::channel(WAITING);
+        let (manifest, past) = batch.manifest.unzip();
+        let staging = batch
+            .archive
+            .as_ref()
+            .map(|archive| archive.staging.clone());
+        let books = Books::new(
+            &batch.options,
+            Arc::clone(&counts),
+            (batch.events.clone(), stop.clone()),
+            manifest,
+        );
+        let clerk = Clerk {
+            books,
+            options: batch.options.group,
+            sink: sink(batch.archive, batch.get.existing),
+        };
+        let (existing, retry) = (batch.get.existing, batch.get.retry.clone());
+        let shared = Arc::new(Shared::new(Start {
+            engine: Inner::of_batch(batch.client, batch.get, larger),
+            dispatch: Dispatch::new(batch.options.dispatch),
+            low: batch.options.dispatch.window / 2,
+            clerk: deliveries,
+            stop: stop.clone(),
+            counts: Arc::clone(&counts),
+        }));
+        let apart = Aside::new(staging.as_ref().unwrap_or(&batch.options.directory));
+        let feeder = Feeder {
+            shared: Arc::downgrade(&shared),
+            existing,
+            retry,
+            options: batch.options,
+            unnamed: None,
+            present: Present::default(),
+            aside: apart,
+            taken: Taken::new(),
+            past,
+            staging,
+            next: 0,
+        };
+        let (runtime, fuse) = (Handle::current(), Fuse(stop));
+        let work = move || {
+            let _fuse = fuse;
+            clerk.work(&runtime, delivered);
+        };
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        Self {
+            shared,
+            counts,
+            events: batch.events,
+            aside,
+            clerk: thread::spawn(work),
+            feeder: thread::spawn(move || feeder.feed(entries)),
+            look,
+        }
+    }
+
+    /// Watches until nothing runs and nothing will.
+    pub(super) async fn watch(&mut self) {
+        while !self.is_over() {
+            tokio::select! {
+                biased;
+                () = join(&self.shared) => {}
+                () = self.shared.over.notified() => {}
+                Some(event) = self.aside.recv() => self.shared.underway.on(&event),
+                _ = self.look.tick() => self.look().await,
+            }
+        }
+        deliver(self.shared.table.clear(), &self.shared.clerk).await;
+    }
+
+    /// Begins what is due, has written what has lain for a while, be it an armful or not, and tells how all stand.
+    async fn look(&self) {
+        self.shared.recruit();
+        deliver(self.shared.table.clear(), &self.shared.clerk).await;
+        let board = Board {
+            summary: self.summary(),
+            running: self.shared.dispatch().running(),
+            slowest: self.shared.underway.slowest(),
+        };
+        // A renderer that is behind will see the next one.
+        let _ = self.events.try_send(Event::Board(Box::new(board)));
+    }
+
+    fn is_over(&self) -> bool {
+        if !self.shared.workers().is_empty() {
+            return false;
+        }
+        let dispatch = self.shared.dispatch();
+        self.shared.stop.is_cancelled() || (dispatch.is_closed() && dispatch.held() == 0)
+    }
+
+    fn summary(&self) -> Summary {
+        let shared = &self.shared;
+        let mut summary = Summary {
+            listed: shared.listed.load(Ordering::Relaxed),
+            earlier: shared.earlier.load(Ordering::Relaxed),
+            complete: shared.dispatch().is_closed(),
+            retries: shared.retries.load(Ordering::Relaxed),
+            bytes: shared.fetched.load(Ordering::Relaxed),
+            ..Summary::default()
+        };
+        self.counts.fill(&mut summary);
+        summary
+    }
+
+    /// Waits for the books to be closed. A panic of one of the threads is passed on.
+    pub(super) async fn close(self) -> Summary {
+        let mut summary = self.summary();
+        let mut threads = vec![self.clerk];
+        if summary.complete {
+            threads.push(self.feeder);
+        }
+        // With the last of those who tell it something the clerk sees the end.
+        drop((self.shared, self.aside));
+        let all = move || threads.into_iter().try_for_each(JoinHandle::join);
+        match tokio::task::spawn_blocking(all).await {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+        self.counts.fill(&mut summary);
+        summary.causes = self.counts.causes();
+        summary
+    }
+}
+
+/// Where files go.
+fn sink(archive: Option<Archive>, existing: Existing) -> Box<dyn Sink> {
+    match archive {
+        Some(archive) => Box::new(Tape::new(archive.shards)),
+        None => Box::new(Folder::new(existing)),
+    }
+}
+
+/// Ends the batch when its thread panics, so that nobody waits for what it would have done.
+struct Fuse(CancellationToken);
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.cancel();
+        }
+    }
+}
+
+/// Waits for the end of a worker, and passes its panic on.
+async fn join(shared: &Shared) {
+    let joined = poll_fn(|cx| match shared.workers().poll_join_next(cx) {
+        // There are none now; a look sees those that come.
+        Poll::Ready(None) => Poll::Pending,
+        other => other,
+    });
+    if let Some(Err(error)) = joined.await
+        && error.is_panic()
+    {
+        std::panic::resume_unwind(error.into_panic());
+    }
+}

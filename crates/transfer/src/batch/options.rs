@@ -1,0 +1,148 @@
+//! What a caller says about a batch, and what it gets back: plain data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_plan::dispatch::DispatchOptions;
+use haul_plan::{Checksum, ErrorLimit, Layout};
+
+use url::Url;
+
+use crate::error::Class;
+
+/// Settings of a [`Batch`](super::Batch).
+#[derive(Debug, Clone)]
+pub struct BatchOptions {
+    /// Where files go, beneath it.
+    pub directory: PathBuf,
+    /// How many jobs and connections at once.
+    pub dispatch: DispatchOptions,
+    /// How paths are made of URLs.
+    pub layout: Layout,
+    /// How many jobs may fail before the rest is not tried.
+    pub limit: Option<ErrorLimit>,
+    /// Checksums to compute for each file (without a digest), beside those of its entry.
+    pub checksums: Vec<Checksum>,
+    /// Whether each end is told as an event, and not only those of failed jobs.
+    pub each: bool,
+    /// When a group of files is synced and named.
+    pub group: GroupOptions,
+}
+
+/// How many files share a sync. What a power cut costs is one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupOptions {
+    /// Files, at most: each of them is an open one until it has its name.
+    pub files: usize,
+    /// Bytes, about.
+    pub bytes: u64,
+    /// The longest that a file waits for others.
+    pub linger: Duration,
+}
+
+impl Default for BatchOptions {
+    fn default() -> Self {
+        Self {
+            directory: PathBuf::new(),
+            dispatch: DispatchOptions::default(),
+            layout: Layout::default(),
+            limit: None,
+            checksums: Vec::new(),
+            each: false,
+            group: GroupOptions::default(),
+        }
+    }
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            // A sync costs a few milliseconds to tens of them, so that 256 files share it; the usual limit of open files is 1024.
+            files: 256,
+            // A second or less of a fast disk.
+            bytes: 64 << 20,
+            // What somebody who watches a directory hardly sees.
+            linger: Duration::from_millis(500),
+        }
+    }
+}
+
+/// How a batch stands, or ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Jobs that the lists named so far, lines that could not be read among them.
+    pub listed: u64,
+    /// Whether that is all of them.
+    pub complete: bool,
+    /// Files that came and are in their place.
+    pub done: u64,
+    /// Jobs that an earlier run has done, as the manifest says; nothing was asked.
+    pub earlier: u64,
+    /// Jobs of which nothing was asked, or nothing new was to be had.
+    pub skipped: u64,
+    /// Jobs without their file.
+    pub failed: u64,
+    /// Tries that failed and were followed by another.
+    pub retries: u64,
+    /// Bytes of bodies, as they came.
+    pub bytes: u64,
+    /// What made jobs fail, the most frequent first.
+    pub causes: Vec<Cause>,
+    /// Why the batch ended before its lists, if it did so by itself.
+    pub halted: Option<Halted>,
+}
+
+/// Why a batch ended by itself before its lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Halted {
+    /// Of what kind that is.
+    pub kind: Halt,
+    /// In words.
+    pub text: String,
+}
+
+/// What kind of reason it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// More jobs failed than may.
+    TooManyFailed,
+    /// This machine takes no more: its disk is full, say.
+    LocalIo,
+    /// Whoever read the archive is gone.
+    ReaderGone,
+}
+
+/// Why jobs failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Of what kind.
+    pub class: Class,
+    /// In a few words, without a URL.
+    pub text: String,
+    /// How many.
+    pub count: u64,
+    /// The first of them, as it was told.
+    pub example: String,
+}
+
+/// A look at a running batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Board {
+    /// What came of the jobs so far; without causes.
+    pub summary: Summary,
+    /// Jobs that run.
+    pub running: usize,
+    /// The one of them that has run for longest.
+    pub slowest: Option<Slow>,
+}
+
+/// A job that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slow {
+    /// What it fetches; carries no login, but may hold other secrets: see [`haul_net::shown`].
+    pub url: Url,
+    /// For how long it has run.
+    pub elapsed: Duration,
+    /// Bytes of it that are there, where that is known.
+    pub bytes: Option<u64>,
+}

@@ -1,0 +1,226 @@
+//! What the workers of a batch share.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haul_plan::dispatch::{Dispatch, GivenUp, Next, Ticket};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::books::Counts;
+use super::clerk::{Delivery, chain};
+use super::errand::Errand;
+use super::options::Halt;
+use super::table::Table;
+use super::underway::Underway;
+use super::worker;
+use crate::error::GetError;
+use crate::get::Inner;
+
+/// What the workers share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Does what one job needs.
+    pub(super) engine: Inner,
+    /// Says which job is next.
+    dispatch: Mutex<Dispatch<Box<Errand>>>,
+    /// Told when jobs may be added again.
+    room: Condvar,
+    /// When that is: so few jobs are held.
+    low: usize,
+    /// The workers at work.
+    pub(super) workers: Mutex<JoinSet<()>>,
+    /// Where workers run.
+    runtime: Handle,
+    /// Told when a worker may have ended the last job.
+    pub(super) over: Notify,
+    /// Where files that came lie until they are written.
+    pub(super) table: Table,
+    /// Where ends are told.
+    pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
+    /// Which jobs run.
+    pub(super) underway: Underway,
+    /// Room for bodies in memory.
+    pub(super) budget: Arc<Semaphore>,
+    /// Ends everything soon.
+    pub(super) stop: CancellationToken,
+    /// Bytes as they came.
+    pub(super) fetched: AtomicU64,
+    /// Tries that were followed by another.
+    pub(super) retries: AtomicU64,
+    /// Jobs that an earlier run has done.
+    pub(super) earlier: AtomicU64,
+    /// Jobs that the lists named.
+    pub(super) listed: AtomicU64,
+    /// What came of the jobs so far.
+    counts: Arc<Counts>,
+    /// What the dispatcher's time counts from.
+    begun: Instant,
+}
+
+/// What a batch begins with.
+pub(super) struct Start {
+    pub(super) engine: Inner,
+    pub(super) dispatch: Dispatch<Box<Errand>>,
+    pub(super) low: usize,
+    pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
+    pub(super) stop: CancellationToken,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Shared {
+    pub(super) fn new(start: Start) -> Self {
+        Self {
+            engine: start.engine,
+            dispatch: Mutex::new(start.dispatch),
+            room: Condvar::new(),
+            low: start.low,
+            workers: Mutex::default(),
+            runtime: Handle::current(),
+            over: Notify::new(),
+            table: Table::default(),
+            clerk: start.clerk,
+            underway: Underway::default(),
+            budget: crate::get::quick::budget(),
+            stop: start.stop,
+            fetched: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            earlier: AtomicU64::new(0),
+            listed: AtomicU64::new(0),
+            counts: start.counts,
+            begun: Instant::now(),
+        }
+    }
+
+    /// The dispatcher. A panic under the lock is a bug that the panicking task reports.
+    pub(super) fn dispatch(&self) -> MutexGuard<'_, Dispatch<Box<Errand>>> {
+        self.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Time since the batch began.
+    pub(super) fn now(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// The next job that may run now.
+    pub(super) fn next(&self) -> Option<(Ticket, Box<Errand>)> {
+        if self.stop.is_cancelled() {
+            return None;
+        }
+        loop {
+            let next = self.dispatch().next(self.now());
+            match next {
+                Next::Run(ticket, errand) => return Some((ticket, errand)),
+                Next::Refuse(errand, given_up) => self.refuse(errand, given_up),
+                Next::Wait(_) | Next::Done => return None,
+            }
+        }
+    }
+
+    /// A job whose host was given up.
+    fn refuse(&self, mut errand: Box<Errand>, given_up: GivenUp) {
+        if errand.turn_to_mirror(&self.engine.options().retry) {
+            return self.put_back(errand);
+        }
+        let url = Box::new(haul_net::without_credentials(&errand.job.url));
+        let delivery = Delivery::failed(
+            &errand,
+            GetError::HostDown {
+                url,
+                failures: given_up.failures,
+            },
+        );
+        self.retell(delivery);
+    }
+
+    /// Tells the clerk from where nobody can wait: by a task that does.
+    fn retell(&self, delivery: Delivery) {
+        if let Err(mpsc::error::TrySendError::Full(delivery)) = self.clerk.try_send(vec![delivery])
+        {
+            let clerk = self.clerk.clone();
+            let tell = async move {
+                let _ = clerk.send(delivery).await;
+            };
+            self.workers().spawn_on(tell, &self.runtime);
+        }
+    }
+
+    /// Puts as many workers to work as there are jobs that may run.
+    pub(super) fn recruit(self: &Arc<Self>) {
+        while let Some(job) = self.next() {
+            let work = worker::work(Arc::clone(self), job);
+            self.workers().spawn_on(work, &self.runtime);
+        }
+    }
+
+    pub(super) fn workers(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a job if there is room for it, and for its host; gives it back otherwise, saying whether it is the host that has too many.
+    pub(super) fn add(self: &Arc<Self>, host: &str, errand: Box<Errand>) -> Result<(), Full> {
+        let now = self.now();
+        let mut dispatch = self.dispatch();
+        if !dispatch.has_room() {
+            return Err(Full::Window(errand));
+        }
+        if dispatch.would_crowd(host) {
+            return Err(match dispatch.may_put_aside(now) {
+                true => Full::Host(errand),
+                false => Full::Window(errand),
+            });
+        }
+        dispatch.add(host, errand, now);
+        drop(dispatch);
+        self.recruit();
+        Ok(())
+    }
+
+    /// Ends the batch: jobs would be lost.
+    pub(super) fn halt(&self, error: &GetError) {
+        self.counts.halt(Halt::LocalIo, chain(error));
+        self.stop.cancel();
+    }
+
+    /// Whether a job of a host could be added now.
+    pub(super) fn has_room_for(&self, host: &str) -> bool {
+        let dispatch = self.dispatch();
+        dispatch.has_room() && !dispatch.would_crowd(host)
+    }
+
+    /// Waits until there may be room. Looked at again now and then, for the stop has no way to wake this thread. Called from a thread
+    /// that may wait.
+    pub(super) fn wait_for_room(&self) {
+        let dispatch = self.dispatch();
+        let _ = self.room.wait_timeout(dispatch, WAIT);
+    }
+
+    /// Adds a job that another host is asked for now. Its place was counted before, so nobody waits for room.
+    pub(super) fn put_back(&self, errand: Box<Errand>) {
+        let host = errand.host();
+        let now = self.now();
+        self.dispatch().add(&host, errand, now);
+    }
+
+    /// A job's place is free; whoever waits for room is told when there is much of it, for each waking costs as much as a request.
+    pub(super) fn made_room(&self, dispatch: &Dispatch<Box<Errand>>) {
+        if dispatch.held() == self.low {
+            self.room.notify_one();
+        }
+    }
+}
+
+/// How long the feeder sleeps at most before it looks again.
+const WAIT: Duration = Duration::from_millis(10);
+
+/// Why a job was not added.
+pub(super) enum Full {
+    /// Enough jobs are held.
+    Window(Box<Errand>),
+    /// Enough of its host are, and others would help: it may be put aside.
+    Host(Box<Errand>),
+}

@@ -1,0 +1,195 @@
+//! Files get names in directories.
+//!
+//! They come without names. Their bytes are synced, all at once where they are many; then they get their names, and their
+//! directories are synced. So a final name never stands for bytes that a power cut could take.
+//!
+//! A sync of many files is `syncfs`, one call for a whole file system: some milliseconds, where one for each of thousands of
+//! files would take minutes. It also waits for what others have written there; that delays rows and no download.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Bytes, Sink, Written};
+use crate::batch::clerk::Ended;
+use crate::disk::{Rights, Target, Unnamed};
+use crate::error::GetError;
+use crate::get::quick::Body;
+use crate::options::Existing;
+
+/// Up to so many files, or directories, are synced one by one: cheaper than waiting for all that others have written.
+const FEW: usize = 8;
+
+/// Gives files their names.
+#[derive(Debug)]
+pub(in crate::batch) struct Folder {
+    /// What becomes of files that are there.
+    existing: Existing,
+    /// Files that wait for their names.
+    group: Vec<(Unnamed, Box<Written>)>,
+    /// Bytes in them.
+    bytes: u64,
+}
+
+impl Folder {
+    pub(in crate::batch) fn new(existing: Existing) -> Self {
+        Self {
+            existing,
+            group: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Gives a file its name.
+    fn name(&self, file: &Unnamed, path: &Path) -> Result<(), GetError> {
+        let linked = if self.existing == Existing::Keep {
+            file.link(path)
+        } else {
+            // What is to be replaced may be behind a link, and its rights are for its successor.
+            let target = Target::through(path.to_owned());
+            if let Some(rights) = Rights::of(target.path()) {
+                rights.give(file.file());
+            }
+            file.replace(target.path(), &target.fresh())
+        };
+        linked.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => GetError::Exists {
+                path: path.to_owned(),
+            },
+            _ => GetError::local("give its name to", path.to_owned(), error),
+        })
+    }
+}
+
+impl Sink for Folder {
+    fn take(&mut self, mut written: Box<Written>) -> Result<(), Box<Ended>> {
+        match std::mem::replace(&mut written.bytes, Bytes::Taken) {
+            Bytes::Body(Body::File(file)) => {
+                self.bytes += written.row.bytes;
+                self.group.push((file, written));
+                Ok(())
+            }
+            Bytes::Body(Body::Pieces(..)) | Bytes::Staged(_) | Bytes::Taken => {
+                unreachable!("files are made on the table, and the larger ones are in their places")
+            }
+        }
+    }
+
+    fn group(&self) -> (usize, u64) {
+        (self.group.len(), self.bytes)
+    }
+
+    fn commit(&mut self) -> Vec<Ended> {
+        let group = std::mem::take(&mut self.group);
+        self.bytes = 0;
+        let (mut ends, mut named) = (Vec::with_capacity(group.len()), Vec::new());
+        let synced = sync(&group);
+        for (file, written) in group {
+            let path = &written.errand.path;
+            let result = match &synced {
+                Ok(()) => self.name(&file, path),
+                Err(error) => Err(GetError::local("sync", path.clone(), again(error))),
+            };
+            match result {
+                Ok(()) => named.push(written),
+                Err(error) => ends.push(Ended::failed(&written.errand, error)),
+            }
+        }
+        let directories: BTreeSet<_> = named.iter().map(|w| directory(&w.errand.path)).collect();
+        let durable = sync_directories(&directories);
+        ends.extend(named.into_iter().map(|written| match &durable {
+            Ok(()) => Ended::well(written.row),
+            Err(error) => {
+                let path = written.errand.path.clone();
+                let error = GetError::local("sync the directory of", path, again(error));
+                Ended::failed(&written.errand, error)
+            }
+        }));
+        ends
+    }
+
+    fn settle(&mut self) -> Result<(), GetError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), GetError> {
+        Ok(())
+    }
+}
+
+/// Makes the bytes of files durable.
+fn sync(group: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
+    if group.len() <= FEW {
+        let mut files = group.iter().map(|(file, _)| file.file());
+        return files.try_for_each(File::sync_data);
+    }
+    // A file lies in the file system of its directory; asking each directory is less work than asking each file.
+    let mut seen = BTreeSet::new();
+    let mut devices = BTreeSet::new();
+    for (file, written) in group {
+        let file = file.file();
+        let directory = written.errand.path.parent();
+        if seen.insert(directory) && devices.insert(device(file)?) {
+            sync_all_of(file)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the names in directories durable.
+fn sync_directories(directories: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let mut devices = BTreeSet::new();
+    for path in directories {
+        let directory = File::open(path)?;
+        if directories.len() <= FEW {
+            match directory.sync_all() {
+                // File systems that cannot sync a directory order these themselves.
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                other => other?,
+            }
+        } else if devices.insert(device(&directory)?) {
+            sync_all_of(&directory)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes everything on a file's file system durable.
+#[cfg(target_os = "linux")]
+fn sync_all_of(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(file)?)
+}
+
+/// Elsewhere each file is synced by itself.
+#[cfg(not(target_os = "linux"))]
+fn sync_all_of(file: &File) -> io::Result<()> {
+    file.sync_all()
+}
+
+/// The file system that a file lies in.
+#[cfg(target_os = "linux")]
+fn device(file: &File) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(file.metadata()?.dev())
+}
+
+/// Elsewhere no file shares its sync with another.
+#[cfg(not(target_os = "linux"))]
+fn device(_file: &File) -> io::Result<usize> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    Ok(NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn directory(path: &Path) -> PathBuf {
+    Target::new(path.to_owned()).directory().to_owned()
+}
+
+/// The same error once more: one sync fails for many files.
+fn again(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}

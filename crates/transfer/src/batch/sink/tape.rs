@@ -1,0 +1,120 @@
+//! Files become entries of tar shards.
+//!
+//! An entry is appended as it comes, since memory is what it would otherwise wait in; its row waits until the shard is synced.
+//! Files that went the roads of partial files lie in a directory of their own until then, and go when they are in.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use super::{Bytes, Sink, Written};
+use crate::archive::{ArchiveError, Content, Shards};
+use crate::batch::clerk::Ended;
+use crate::error::GetError;
+use crate::get::quick::Body;
+
+/// Appends entries.
+#[derive(Debug)]
+pub(in crate::batch) struct Tape {
+    shards: Shards,
+    /// Entries that are not durable yet: whose they are, and their rows.
+    group: Vec<Written>,
+    /// Bytes in them.
+    bytes: u64,
+    /// Why entries are not durable.
+    broken: Option<ArchiveError>,
+}
+
+impl Tape {
+    pub(in crate::batch) fn new(shards: Shards) -> Self {
+        Self {
+            shards,
+            group: Vec::new(),
+            bytes: 0,
+            broken: None,
+        }
+    }
+
+    /// Appends a file's bytes, and lets go of them.
+    fn append(&mut self, written: &mut Written) -> Result<(), ArchiveError> {
+        let (path, length) = (&written.errand.path, written.row.bytes);
+        let modified = written.modified;
+        let mut from = |file: &mut File| {
+            let reader = file;
+            self.shards
+                .append(path, Content::Reader { reader, length }, modified)
+        };
+        let placed = match std::mem::replace(&mut written.bytes, Bytes::Taken) {
+            Bytes::Body(Body::Pieces(pieces, _room)) => {
+                self.shards
+                    .append(path, Content::Pieces(&pieces), modified)?
+            }
+            Bytes::Body(Body::File(file)) => from(&mut file.into_file())?,
+            Bytes::Staged(staged) => {
+                let mut file = File::open(&staged).map_err(ArchiveError::Content)?;
+                let placed = from(&mut file)?;
+                // Left over, it would only take room.
+                let _ = std::fs::remove_file(staged);
+                placed
+            }
+            Bytes::Taken => unreachable!("a file is taken once"),
+        };
+        written.row.shard = Some(placed);
+        Ok(())
+    }
+}
+
+impl Sink for Tape {
+    fn take(&mut self, mut written: Box<Written>) -> Result<(), Box<Ended>> {
+        if let Err(error) = self.append(&mut written) {
+            let error = archive(&written.errand.path, error);
+            return Err(Box::new(Ended::failed(&written.errand, error)));
+        }
+        self.bytes += written.row.bytes;
+        self.group.push(*written);
+        Ok(())
+    }
+
+    fn group(&self) -> (usize, u64) {
+        (self.group.len(), self.bytes)
+    }
+
+    fn commit(&mut self) -> Vec<Ended> {
+        let group = std::mem::take(&mut self.group);
+        self.bytes = 0;
+        if let Err(error) = self.shards.sync() {
+            self.broken.get_or_insert(error);
+        }
+        let end = |written: Written| match &self.broken {
+            Some(error) => {
+                let (path, source) = (
+                    written.errand.path.clone(),
+                    io::Error::other(error.to_string()),
+                );
+                Ended::failed(&written.errand, GetError::local("archive", path, source))
+            }
+            None => Ended::well(written.row),
+        };
+        group.into_iter().map(end).collect()
+    }
+
+    fn settle(&mut self) -> Result<(), GetError> {
+        let settled = match self.broken.take() {
+            Some(error) => Err(error),
+            None => self.shards.settle(),
+        };
+        settled.map_err(|error| archive(Path::new("a full shard"), error))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), GetError> {
+        let finished = self.shards.finish();
+        finished.map_err(|error| archive(Path::new("its end"), error))
+    }
+}
+
+fn archive(path: &Path, source: ArchiveError) -> GetError {
+    GetError::Archive {
+        path: path.to_owned(),
+        source: Box::new(source),
+    }
+}

@@ -1,0 +1,180 @@
+//! The table where files that came lie until there are enough of them to be worth writing.
+//!
+//! A body in memory is hashed, written into a file without a name, and stamped with what the origin said about it; the
+//! [clerk](super::clerk) gets that file open, and alone makes it durable and visible. All of this may stand still with the disk, so
+//! it is handed to a thread that may wait ([`blocking`]); and because that costs as much as writing a file, it is
+//! done for an armful of them, by the worker that brought the last one. So a disk that is slow holds up the workers, and
+//! nothing piles up but what the table and their hands hold.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use haul_plan::{Algorithm, Version};
+use tokio::sync::mpsc;
+
+use super::clerk::Delivery;
+use super::errand::Errand;
+use super::sink::{Bytes, Written};
+use crate::checksum::{Digested, Hashers};
+use crate::disk::{Target, Unnamed, blocking, stamp_lightly};
+use crate::error::GetError;
+use crate::get::quick::{Body, Whole};
+use crate::manifest::{Row, State};
+
+/// Files that are written by one hand: some hundred microseconds' work.
+const ARMFUL: usize = 32;
+
+/// Bytes of them that are enough for one hand, however few files they are.
+const HEAVY: u64 = 512 << 10;
+
+/// Bytes that are read back at once to hash a file.
+const READ: usize = 256 << 10;
+
+/// A file that came.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    /// Whose it is.
+    pub(super) errand: Box<Errand>,
+    /// Its bytes, and what was said of them.
+    pub(super) whole: Whole,
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub(super) struct Table(Mutex<Pile>);
+
+/// What lies on it.
+#[derive(Debug, Default)]
+struct Pile {
+    parcels: Vec<Parcel>,
+    bytes: u64,
+}
+
+impl Table {
+    /// Puts a file on the table; whoever makes it an armful gets that in hand, to [`deliver`] it.
+    #[must_use]
+    pub(super) fn put(&self, parcel: Parcel) -> Vec<Parcel> {
+        let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pile.bytes += parcel.whole.bytes;
+        pile.parcels.push(parcel);
+        if pile.parcels.len() < ARMFUL && pile.bytes < HEAVY {
+            return Vec::new();
+        }
+        std::mem::take(&mut *pile).parcels
+    }
+
+    /// Takes what lies there.
+    #[must_use]
+    pub(super) fn clear(&self) -> Vec<Parcel> {
+        let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *pile).parcels
+    }
+}
+
+/// Writes an armful and hands it to the clerk.
+pub(super) async fn deliver(parcels: Vec<Parcel>, clerk: &mpsc::Sender<Vec<Delivery>>) {
+    if parcels.is_empty() {
+        return;
+    }
+    let written = blocking(|| parcels.into_iter().map(write).collect());
+    // The clerk ends after the workers, unless it panicked, and then the batch ends.
+    let _ = clerk.send(written).await;
+}
+
+/// Makes a parcel a file without a name, or says why that cannot be.
+fn write(parcel: Parcel) -> Delivery {
+    let Parcel { errand, whole } = parcel;
+    let Whole {
+        head,
+        body,
+        bytes,
+        wanted,
+    } = whole;
+    let local = |action, source| GetError::local(action, errand.path.clone(), source);
+    let digests = match digests(&body, wanted.algorithms()) {
+        Ok(digests) => digests,
+        Err(error) => return Delivery::failed(&errand, local("read", error)),
+    };
+    let checked = wanted.check(&head.url, &digests);
+    let body = match body {
+        body if errand.staged.is_some() => body,
+        body => match unnamed(body, &errand) {
+            Ok(file) => {
+                stamp_lightly(file.file(), &head.version, bytes);
+                Body::File(file)
+            }
+            Err(error) => return Delivery::failed(&errand, local("write to", error)),
+        },
+    };
+    if let Err(error) = checked {
+        let error = aside(&errand, &body, error);
+        return Delivery::failed(&errand, error);
+    }
+    let row = Row {
+        bytes,
+        checksums: wanted.report(&digests),
+        ..errand.answered(State::Done, &head)
+    };
+    Delivery::Written(Box::new(Written {
+        errand,
+        row,
+        bytes: Bytes::Body(body),
+        modified: modified(&head.version),
+    }))
+}
+
+/// The body as a file without a name.
+fn unnamed(body: Body, errand: &Errand) -> io::Result<Unnamed> {
+    match body {
+        Body::File(file) => Ok(file),
+        Body::Pieces(pieces, _room) => {
+            let file = Unnamed::create_in(Target::new(errand.path.clone()).directory())?;
+            file.write_at(0, &pieces)?;
+            Ok(file)
+        }
+    }
+}
+
+fn digests(body: &Body, algorithms: impl Iterator<Item = Algorithm>) -> io::Result<Vec<Digested>> {
+    let mut hashers = Hashers::new(algorithms);
+    if hashers.is_empty() {
+        return Ok(Vec::new());
+    }
+    match body {
+        Body::Pieces(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
+        Body::File(file) => {
+            let (mut buffer, mut at) = (vec![0; READ], 0);
+            loop {
+                let read = file.read_at(at, &mut buffer)?;
+                if read == 0 {
+                    break;
+                }
+                hashers.update(&buffer[..read]);
+                at += read as u64;
+            }
+        }
+    }
+    Ok(hashers.finish())
+}
+
+/// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
+fn aside(errand: &Errand, body: &Body, mut error: GetError) -> GetError {
+    let target = Target::new(errand.path.clone());
+    let name = target.aside();
+    if let GetError::Checksum { aside, .. } = &mut error
+        && let Body::File(file) = body
+        && file.replace(&name, &target.fresh()).is_ok()
+    {
+        *aside = Some(name);
+    }
+    error
+}
+
+/// In seconds since 1970; 0 where the origin does not say.
+fn modified(version: &Version) -> u64 {
+    let date = version.last_modified.as_deref();
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_secs())
+}

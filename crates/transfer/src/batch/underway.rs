@@ -1,0 +1,73 @@
+//! Which jobs run, and since when: what a look at a batch shows of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use url::Url;
+
+use super::options::Slow;
+use crate::event::Event;
+
+/// The jobs that run.
+#[derive(Debug, Default)]
+pub(super) struct Underway(Mutex<BTreeMap<u64, Run>>);
+
+/// One of them.
+#[derive(Debug)]
+struct Run {
+    url: Url,
+    since: Instant,
+    /// Bytes of it, where it goes a road that tells.
+    bytes: Option<u64>,
+}
+
+impl Underway {
+    /// A job begins to run; until the answer is dropped it does.
+    pub(super) fn begin(&self, job: u64, url: &Url) -> Running<'_> {
+        let run = Run {
+            url: url.clone(),
+            since: Instant::now(),
+            bytes: None,
+        };
+        self.lock().insert(job, run);
+        Running { all: self, job }
+    }
+
+    /// One of the larger jobs tells how far it is.
+    pub(super) fn on(&self, event: &Event) {
+        if let Event::Progress { job, done, .. } = event
+            && let Some(run) = self.lock().get_mut(job)
+        {
+            run.bytes = Some(*done);
+        }
+    }
+
+    /// The one that has run for longest.
+    pub(super) fn slowest(&self) -> Option<Slow> {
+        let runs = self.lock();
+        let run = runs.values().min_by_key(|run| run.since)?;
+        Some(Slow {
+            url: haul_net::without_credentials(&run.url),
+            elapsed: run.since.elapsed(),
+            bytes: run.bytes,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Run>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A job that runs.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    all: &'a Underway,
+    job: u64,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.job);
+    }
+}

@@ -1,0 +1,224 @@
+//! A worker: takes a job, makes its request, hands on what came, takes the next.
+//!
+//! It decides nothing. What a failure leads to says the job's [`Course`](haul_plan::Course); which job is next, and when one
+//! that failed is due again, the [`Dispatch`](haul_plan::dispatch::Dispatch). A job that waits is no task and holds no
+//! connection: it lies in the dispatcher.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use haul_net::{Answer, Kind};
+use haul_plan::dispatch::{Ended, How, Ticket};
+use haul_plan::{Action, Standing, Trouble};
+use http::StatusCode;
+use tokio::time::Instant;
+
+use super::clerk::Delivery;
+use super::errand::{Errand, Road};
+use super::shared::Shared;
+use super::sink::{Bytes, Written};
+use super::table::{Parcel, deliver};
+use super::there::verify;
+use crate::disk::blocking;
+use crate::error::GetError;
+use crate::get::failure::Failure;
+use crate::get::quick::{Came, Large, Quick};
+use crate::manifest::{Row, State};
+use crate::options::Outcome;
+
+/// Works until no job may run.
+pub(super) async fn work(shared: Arc<Shared>, first: (Ticket, Box<Errand>)) {
+    let mut next = Some(first);
+    while let Some((ticket, errand)) = next {
+        run(&shared, ticket, errand).await;
+        next = shared.next();
+    }
+    shared.over.notify_one();
+}
+
+/// One try of a job.
+async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
+    errand.begun.get_or_insert_with(Instant::now);
+    errand.attempts += 1;
+    let _running = shared.underway.begin(errand.job.id, &errand.job.url);
+    let ranges = match errand.road {
+        Road::Quick { ranges } => ranges,
+        Road::Engine => return large(shared, ticket, errand, None).await,
+        Road::There => {
+            let delivery = blocking(|| verify(&errand));
+            ended(shared, ticket, 0, How::Done);
+            let _ = shared.clerk.send(vec![delivery]).await;
+            return;
+        }
+    };
+    let target = errand.target();
+    let quick = Quick {
+        engine: &shared.engine,
+        job: &errand.job,
+        have: errand.have.as_ref(),
+        expect: errand.expect(&shared.engine.options().expect),
+        ranges,
+        directory: target.directory(),
+        budget: &shared.budget,
+        fetched: &shared.fetched,
+    };
+    let came = tokio::select! {
+        biased;
+        // What came of it so far is in no row and on no disk: it will be begun again.
+        () = shared.stop.cancelled() => return,
+        came = quick.ask(|answer| heard(shared, ticket, answer)) => came,
+    };
+    match came {
+        Ok(Came::Whole(whole)) => {
+            ended(shared, ticket, whole.bytes, How::Done);
+            let parcel = Parcel {
+                errand,
+                whole: *whole,
+            };
+            deliver(shared.table.put(parcel), &shared.clerk).await;
+        }
+        Ok(Came::NotModified(head)) => {
+            ended(shared, ticket, 0, How::Done);
+            // A 304 need not repeat the tag; the next run asks with it all the same.
+            let row = Row {
+                etag: errand.have.as_ref().and_then(|have| have.etag.clone()),
+                ..errand.answered(State::Skipped, &head)
+            };
+            let _ = shared.clerk.send(vec![Delivery::ended(row)]).await;
+        }
+        Ok(Came::Large(begun)) => large(shared, ticket, errand, Some(*begun)).await,
+        Err(failure) => failed(shared, ticket, errand, failure).await,
+    }
+}
+
+/// The head of an answer came: the job is not one that waits for a connection.
+fn heard(shared: &Arc<Shared>, ticket: Ticket, answer: &Answer) {
+    let now = shared.now();
+    shared
+        .dispatch()
+        .delivering(ticket, answer.multiplexed, now);
+    shared.recruit();
+}
+
+fn ended(shared: &Arc<Shared>, ticket: Ticket, bytes: u64, how: How) {
+    let now = shared.now();
+    let mut dispatch = shared.dispatch();
+    dispatch.ended(ticket, Ended { bytes, how }, now);
+    shared.made_room(&dispatch);
+}
+
+/// The roads of partial files, with the answer that is there already.
+async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun: Option<Large>) {
+    shared.dispatch().large(ticket, shared.now());
+    shared.recruit();
+    let stop = shared.stop.clone();
+    let result = shared.engine.run(&errand.job, begun, stop).await;
+    let delivery = match result {
+        Ok(outcome) => {
+            ended(shared, ticket, outcome.fetched, How::Done);
+            arrived(errand, outcome)
+        }
+        Err(GetError::Interrupted { .. }) => return,
+        Err(error) => {
+            let how = match error.class() {
+                crate::Class::Network => How::Failed,
+                _ => How::Done,
+            };
+            ended(shared, ticket, 0, how);
+            Delivery::failed(&errand, error)
+        }
+    };
+    let _ = shared.clerk.send(vec![delivery]).await;
+}
+
+/// What there is to tell of a job that a road of partial files has brought to its end.
+fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
+    let state = match outcome.not_modified {
+        true => State::Skipped,
+        false => State::Done,
+    };
+    let row = Row {
+        bytes: outcome.bytes,
+        checksums: outcome.checksums,
+        etag: outcome.etag,
+        attempts: errand.attempts + outcome.retries,
+        ..errand.row(state)
+    };
+    match errand.staged.clone() {
+        None => Delivery::ended(row),
+        Some(staged) => Delivery::Written(Box::new(Written {
+            errand,
+            row,
+            bytes: Bytes::Staged(staged),
+            modified: 0,
+        })),
+    }
+}
+
+/// Carries out what the course says about a failure.
+async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, failure: Failure) {
+    let standing = Standing {
+        flowing: 0,
+        redirected: false,
+        jitter: rand::random(),
+    };
+    let trouble = failure.trouble();
+    let action = trouble.map_or(Action::GiveUp, |t| errand.course.on_trouble(t, standing));
+    tracing::debug!(?action, "{failure}");
+    let wait = match action {
+        Action::GiveUp => {
+            ended(shared, ticket, 0, how(&failure));
+            if errand.turn_to_mirror(&shared.engine.options().retry) {
+                shared.retries.fetch_add(1, Ordering::Relaxed);
+                return shared.put_back(errand);
+            }
+            let error = failure.into_error(&errand.job.url, None, &errand.path);
+            let failed = vec![Delivery::failed(&errand, error)];
+            let _ = shared.clerk.send(failed).await;
+            return;
+        }
+        Action::Retry(wait) | Action::Fewer(wait) | Action::ResolveAgain(wait) => wait,
+        Action::OneStream => {
+            errand.road = Road::Quick { ranges: false };
+            Duration::ZERO
+        }
+        Action::WithoutIfRange | Action::StartOver => Duration::ZERO,
+    };
+    shared.retries.fetch_add(1, Ordering::Relaxed);
+    let how = how(&failure);
+    let now = shared.now();
+    shared.dispatch().again(ticket, errand, wait, how, now);
+}
+
+/// What a failure says about its host.
+fn how(failure: &Failure) -> How {
+    match failure {
+        Failure::Transport { error, answered } => match error.kind() {
+            Kind::Connect(_)
+            | Kind::ConnectTimeout(_)
+            | Kind::NoSuchHost(_)
+            | Kind::NoAddress(..)
+            | Kind::Resolve(_) => How::Unreachable,
+            Kind::Closed if !answered => How::Refused {
+                busy: false,
+                wait: None,
+            },
+            _ => How::Failed,
+        },
+        // What an origin says that has too many requests; a 500 is about one of them.
+        Failure::Status {
+            trouble: Trouble::Busy { retry_after },
+            status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+            ..
+        } => How::Refused {
+            busy: true,
+            wait: *retry_after,
+        },
+        Failure::Status { .. }
+        | Failure::Unauthorized { .. }
+        | Failure::Unusable { .. }
+        | Failure::Unfit(_) => How::Failed,
+        Failure::Changed | Failure::Unexpected(_) | Failure::Local(_) => How::Done,
+    }
+}

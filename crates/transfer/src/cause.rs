@@ -1,0 +1,70 @@
+//! Why jobs fail, in a few words without a URL: what a summary of a hundred thousand of them counts by.
+
+use haul_net::{Kind, TlsProblem};
+
+use crate::error::GetError;
+
+impl GetError {
+    /// What happened, in words that are the same for every job that it happened to.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        let words = match self {
+            Self::Transport { source, .. } if source.is_shortage() => "too many open files",
+            Self::Transport { source, .. } => return transport(source.kind()),
+            Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
+                return status.to_string();
+            }
+            Self::HostDown { .. } => "its host was given up",
+            Self::Archive { .. } => "cannot be put into the archive",
+            Self::NotMeant { .. } => "another file than the one meant",
+            Self::Piece { .. } => "a piece with a wrong digest",
+            Self::NoSource { .. } => "no source left",
+            Self::Unexpected { .. } => "not the file expected",
+            Self::Refused { .. } => "answers that cannot be used",
+            Self::Changed { .. } => "changed while it was downloaded",
+            Self::BrokenStream { .. } => "broken off",
+            Self::Checksum { .. } => "wrong checksum",
+            Self::Exists { .. } => "the file exists already",
+            Self::InTheWay { .. } => "something is in the way",
+            Self::CompanionName { .. } => "a name of haul's own",
+            Self::IsDirectory { .. } => "the name is a directory",
+            Self::NameTooLong { .. } => "the name is too long",
+            Self::Locked { .. } => "another haul downloads it",
+            Self::Twice { .. } => "the name is another URL's",
+            Self::NoSpace { .. } => "no space left",
+            Self::Local { source, .. } | Self::Stream { source, .. } => {
+                return source.kind().to_string();
+            }
+            Self::Decode { .. } => "cannot be decoded",
+            Self::Interrupted { .. } => "interrupted",
+        };
+        words.to_owned()
+    }
+}
+
+fn transport(kind: &Kind) -> String {
+    let words = match kind {
+        Kind::NoSuchHost(_) => "no such host",
+        Kind::NoAddress(..) => "no address of the family wanted",
+        Kind::Resolve(_) => "the name cannot be resolved",
+        Kind::Connect(_) => "cannot connect",
+        Kind::ConnectTimeout(_) => "no connection in time",
+        Kind::ProxyRefused(Some(status)) => return format!("the proxy answered {status}"),
+        Kind::ProxyRefused(None) => "the proxy refused",
+        Kind::ProxyAuth(_) => "the proxy wants credentials",
+        Kind::NotSocks => "the proxy speaks no SOCKS5",
+        Kind::Tls(TlsProblem::Expired) => "certificate expired",
+        Kind::Tls(TlsProblem::WrongHost) => "certificate for another host",
+        Kind::Tls(TlsProblem::UnknownIssuer) => "certificate of an unknown issuer",
+        Kind::Tls(TlsProblem::Revoked) => "certificate revoked",
+        Kind::Tls(TlsProblem::NotTls) => "no TLS spoken",
+        Kind::Tls(_) => "TLS failed",
+        Kind::Stall => "silent for too long",
+        Kind::Closed => "the connection was closed",
+        Kind::Protocol => "not HTTP",
+        Kind::Redirect(_) => "a redirect that is not followed",
+        Kind::Request => "cannot be asked for",
+        _ => "the request failed",
+    };
+    words.to_owned()
+}

@@ -1,0 +1,238 @@
+//! A job with several sources, outside the segmented road: whom the first request asks, and what follows when a source fails for
+//! good - another one is turned to, as long as one lives.
+
+use std::time::Duration;
+
+use haul_plan::{Fate, MirrorOptions, Mirrors, Place, RetryOptions};
+use url::Url;
+
+use super::failure::Failure;
+use super::finish::Wanted;
+use super::first::Brings;
+use super::job::Run;
+use super::landing::Landing;
+use super::verifier::Verifier;
+use crate::error::GetError;
+use crate::event::Event;
+
+/// Connections of one job in all, however many sources it has.
+const MOST: usize = 64;
+
+impl Run<'_> {
+    /// The URL that the source which is asked now was named by.
+    pub(super) fn home(&self) -> &Url {
+        &self.sources[self.source]
+    }
+
+    /// The URL that credentials are for which may be sent to a source: its own if the user named it, the job's if an origin did.
+    pub(super) fn given(&self, source: usize) -> &Url {
+        self.sources[..self.named]
+            .get(source)
+            .unwrap_or(&self.job.url)
+    }
+
+    /// The sources of a job: its URL and its mirrors, each once.
+    pub(super) fn sources_of(
+        urls: impl IntoIterator<Item = Url>,
+        retry: &RetryOptions,
+    ) -> (Vec<Url>, Mirrors) {
+        let options = MirrorOptions::default();
+        let mut mirrors = Mirrors::new(MirrorOptions {
+            base: retry.base,
+            cap: retry.cap,
+            retry_after_cap: retry.retry_after_cap,
+            // What one source alone is allowed.
+            patience: retry.retries.saturating_sub(options.strikes),
+            ..options
+        });
+        let mut sources = Vec::new();
+        for url in urls {
+            if !sources.contains(&url) {
+                sources.push(url);
+                mirrors.add(true);
+            }
+        }
+        (sources, mirrors)
+    }
+
+    /// Carries out what a failure of the first request asks for.
+    pub(super) async fn divert(
+        &mut self,
+        failure: Failure,
+        range: Option<std::ops::Range<u64>>,
+    ) -> Result<(), GetError> {
+        let fate = match failure.trouble() {
+            Some(trouble) => {
+                let place = Place {
+                    source: self.source,
+                    now: self.started.elapsed(),
+                    flowing: 0,
+                    redirected: self.url != *self.home(),
+                    why: &failure.to_string(),
+                    jitter: rand::random(),
+                };
+                self.mirrors.on_trouble(trouble, &place)
+            }
+            None => Fate::Course,
+        };
+        tracing::debug!(source = self.source, ?fate, "{failure}");
+        match fate {
+            Fate::Course => {
+                self.heal(failure, range).await?;
+            }
+            Fate::ResolveAgain => self.url = self.home().clone(),
+            Fate::WithoutIfRange => self.if_range = false,
+            Fate::Dropped | Fate::Rests(_) | Fate::Fewer => {
+                if fate == Fate::Dropped {
+                    self.warn_of(self.source, &failure.to_string()).await;
+                }
+                let wait = self.turn().unwrap_or_default();
+                if !wait.is_zero() {
+                    self.wait(wait, &failure).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A road or its beginning ended with an error. When that is the source's and another one lives, it is the next one's turn.
+    pub(super) async fn forsake(&mut self, error: GetError) -> Result<(), GetError> {
+        if !error.is_of_source() || self.sources.len() == 1 {
+            return Err(error);
+        }
+        let why = error.reason();
+        self.mirrors.drop_source(self.source, &why);
+        let forsaken = self.source;
+        let Some(wait) = self.turn() else {
+            return Err(self.of_all(error));
+        };
+        self.warn_of(forsaken, &why).await;
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(GetError::STOPPED),
+            () = tokio::time::sleep(wait) => Ok(()),
+        }
+    }
+
+    /// Turns to the source that is to be asked next; how long to wait before that. `None` when there is none.
+    pub(super) fn turn(&mut self) -> Option<Duration> {
+        let (source, wait) = self.mirrors.first(self.started.elapsed())?;
+        if source != self.source {
+            self.tally.retries += self.course.retries();
+            self.course = haul_plan::Course::new(self.engine.options.retry.clone());
+            (self.source, self.url) = (source, self.sources[source].clone());
+            (self.one_stream, self.if_range) = (false, true);
+        }
+        Some(wait)
+    }
+
+    /// The error of a job whose sources were all dropped; `last` is what the last one ended with.
+    pub(super) fn of_all(&self, last: GetError) -> GetError {
+        let dropped = self.mirrors.dropped().map(|(source, why)| {
+            let url = haul_net::without_credentials(&self.sources[source]);
+            (url, why.to_owned())
+        });
+        GetError::NoSource {
+            dropped: dropped.collect(),
+            last: Box::new(last),
+        }
+    }
+
+    async fn warn_of(&self, source: usize, why: &str) {
+        let url = haul_net::shown(&self.sources[source]);
+        self.warn(format!("{url} is used no more: {why}")).await;
+    }
+
+    /// Whether a first answer is of the file that was meant, as far as sizes tell.
+    pub(super) fn meant(&self, brings: &Brings) -> Result<(), GetError> {
+        let length = match brings {
+            Brings::Part { total, .. } => Some(*total),
+            Brings::Whole {
+                length,
+                encoding: None,
+                ..
+            } => *length,
+            Brings::Empty(_) => Some(0),
+            _ => None,
+        };
+        length.map_or(Ok(()), |length| self.is_size(length))
+    }
+
+    /// Whether the file that was meant has so many bytes.
+    pub(super) fn is_size(&self, length: u64) -> Result<(), GetError> {
+        let not = |why| GetError::NotMeant {
+            url: Box::new(haul_net::without_credentials(&self.url)),
+            why,
+        };
+        if let Some(size) = self.job.size.filter(|size| *size != length) {
+            return Err(not(format!(
+                "it has {length} bytes, and {size} were expected"
+            )));
+        }
+        if self
+            .pieces
+            .as_ref()
+            .is_some_and(|pieces| !pieces.fit(length))
+        {
+            return Err(not(format!(
+                "it has {length} bytes, and the digests of pieces are those of a file of another size"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Connections that the job may have over all its sources.
+    pub(super) fn most(&self) -> usize {
+        let each = self.engine.options.connections.most();
+        let all = each.saturating_mul(self.mirrors.in_play().max(1));
+        all.min(MOST.max(each))
+    }
+
+    /// Somebody who verifies pieces of a file of so many bytes, if there are digests for them.
+    pub(super) fn verifier(&self, landing: &Landing, total: u64) -> Option<Verifier> {
+        let pieces = self.pieces.clone()?;
+        let book = haul_plan::PieceBook::new(pieces, total)?;
+        Some(Verifier::new(book, landing.partial.storage()))
+    }
+
+    /// Verifies the pieces of a file that came from front to back: nothing of it can be fetched again but all.
+    pub(super) async fn verify_whole(&self, landing: &Landing, bytes: u64) -> Result<(), GetError> {
+        self.is_size(bytes)?;
+        let Some(mut verifier) = self.verifier(landing, bytes) else {
+            return Ok(());
+        };
+        let job = self.job.id;
+        self.tell(Event::Verifying { job, bytes }).await;
+        let done = std::iter::once(0..bytes).collect();
+        while !verifier.is_complete() {
+            verifier.begin(&done);
+            let looked = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => {
+                    verifier.close().await;
+                    return Err(GetError::STOPPED);
+                }
+                looked = verifier.ended() => looked,
+            };
+            let path = || landing.partial.target.part();
+            let looked = looked.map_err(|source| GetError::local("read", path(), source))?;
+            if let Some(bad) = looked.into_iter().find(|looked| looked.bad > 0) {
+                verifier.close().await;
+                return Err(GetError::Piece {
+                    url: Box::new(haul_net::without_credentials(&self.url)),
+                    range: bad.range,
+                    algorithm: verifier.algorithm(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether bytes that are not those of the file would be found out.
+    pub(super) fn evidence(&self, wanted: &Wanted) -> haul_plan::Evidence {
+        haul_plan::Evidence {
+            verified: wanted.verifies(),
+            told: self.told(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the coordinator of a segmented download does about several sources: whose connection the next one is, what a source's
+//! failure and a bad piece lead to. `plan::Mirrors` decides; with one source, or one left, nothing of this changes anything.
+
+use haul_plan::{Again, Fate, Place, RangeSet};
+
+use super::failure::Failure;
+use super::hosts::Permit;
+use super::segmented::Coordinator;
+use super::table::Blame;
+use super::verifier::Looked;
+use super::worker::Failed;
+use crate::error::GetError;
+use crate::event::Event;
+
+impl Coordinator<'_> {
+    /// The source that the next worker asks, with leave for a connection to it. `None` when no source has work for one more, or
+    /// room: those that run go on.
+    pub(super) fn next_source(&self) -> Option<(usize, Permit)> {
+        let (now, since) = (self.shared.now(), self.shared.since_begun());
+        let order = self.shared.table().mirrors.order(since);
+        order.into_iter().find_map(|source| {
+            if !self.shared.table().has_work(source, now) {
+                return None;
+            }
+            let permit = self.shared.sources.host(source).try_permit()?;
+            Some((source, permit))
+        })
+    }
+
+    /// Does what a failure asks for as long as there are other sources; false when it is for the course to say.
+    pub(super) async fn divert(&mut self, failed: &Failed) -> Result<bool, GetError> {
+        let source = failed.source;
+        let Some(trouble) = failed.failure.trouble() else {
+            return Ok(false);
+        };
+        if let Failure::Unfit(why) = &failed.failure {
+            self.forsake(source, why).await;
+            if self.shared.table().mirrors.living() == 0 {
+                let (url, why) = (Box::new(failed.url.clone()), why.clone());
+                return Err(GetError::NotMeant { url, why });
+            }
+            return Ok(true);
+        }
+        let (home, why) = (
+            self.shared.sources.of(source).home,
+            failed.failure.to_string(),
+        );
+        let fate = {
+            let mut table = self.shared.table();
+            let place = Place {
+                source,
+                now: self.shared.since_begun(),
+                flowing: table.flowing_from(source),
+                redirected: failed.url != home,
+                why: &why,
+                jitter: rand::random(),
+            };
+            if !table.mirrors.is_living(source) {
+                // What was in flight when it was dropped.
+                return Ok(true);
+            }
+            table.mirrors.on_trouble(trouble, &place)
+        };
+        tracing::debug!(source, ?fate, "{why}");
+        match fate {
+            Fate::Course => return Ok(false),
+            Fate::Dropped => self.forsake(source, &why).await,
+            Fate::Fewer => {}
+            Fate::ResolveAgain => self.shared.sources.resolve(source),
+            Fate::WithoutIfRange => self.shared.sources.set_if_range(source, false),
+            Fate::Rests(wait) => {
+                let (job, attempt) = (self.job, 0);
+                let retry = Event::Retry {
+                    job,
+                    attempt,
+                    wait,
+                    why: format!("{}: {why}", haul_net::shown(&home)),
+                };
+                let _ = self.events.send(retry).await;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A source is asked no more. What it brought stays: it was of the version that was pinned, or is verified piece by piece.
+    async fn forsake(&mut self, source: usize, why: &str) {
+        let (in_play, living) = {
+            let mut table = self.shared.table();
+            table.forsake(source, why);
+            (table.mirrors.in_play(), table.mirrors.living())
+        };
+        self.control.at_least(in_play);
+        if living > 0 {
+            let url = haul_net::shown(&self.shared.sources.of(source).home);
+            self.warn(format!("{url} is used no more: {why}")).await;
+        }
+    }
+
+    /// Looks at pieces that are whole by now.
+    pub(super) fn verify(&mut self) {
+        let Some(verifier) = &mut self.verifier else {
+            return;
+        };
+        let mut done: RangeSet = self.shared.table().plan.done().clone();
+        for range in self.floor.bad.iter() {
+            done.remove(range);
+        }
+        verifier.begin(&done);
+    }
+
+    /// Whether every piece is right that has to be.
+    pub(super) fn is_verified(&self) -> bool {
+        self.verifier
+            .as_ref()
+            .is_none_or(|verifier| verifier.is_complete())
+    }
+
+    /// How far the file is as it will be, from its first byte on.
+    pub(super) fn front(&self) -> u64 {
+        let written = self.shared.table().plan.done().prefix_end();
+        let verified = self
+            .verifier
+            .as_ref()
+            .map_or(u64::MAX, |verifier| verifier.front());
+        written.min(verified)
+    }
+
+    /// Pieces were looked at.
+    pub(super) async fn on_looked(&mut self, looked: Vec<Looked>) -> Result<(), GetError> {
+        for Looked { range, bad } in looked {
+            if bad == 0 {
+                self.shared.table().settle(&range);
+                continue;
+            }
+            let blame = self.shared.table().blame(&range, bad);
+            tracing::debug!(?range, ?blame, "a bad piece");
+            self.floor.bad.insert(range.clone());
+            self.checkpoints.void(range.clone());
+            let Blame { by, dropped, again } = blame;
+            let from = by.iter().map(|source| self.shared.sources.of(*source).home);
+            let from: Vec<String> = from.map(|url| haul_net::shown(&url)).collect();
+            let from = if from.is_empty() {
+                "an earlier run".to_owned()
+            } else {
+                from.join(" and ")
+            };
+            if again == Again::GiveUp {
+                let source = by.first().copied().unwrap_or_default();
+                return Err(GetError::Piece {
+                    url: Box::new(self.shared.sources.of(source).home),
+                    range,
+                    algorithm: self.algorithm(),
+                });
+            }
+            let last = range.end - 1;
+            self.warn(format!(
+                "bytes {}-{last} from {from} are not what their digest says: fetching them again",
+                range.start
+            ))
+            .await;
+            for source in dropped {
+                self.forsake(source, "a piece that it gave is not what its digest says")
+                    .await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The journal claims nothing of these bytes any more: they may be written anew.
+    pub(super) fn on_gone(&mut self) {
+        for range in self.checkpoints.take_gone() {
+            self.floor.bad.remove(range.clone());
+            self.shared.table().void(range);
+        }
+    }
+
+    fn algorithm(&self) -> haul_plan::Algorithm {
+        let verifier = self.verifier.as_ref();
+        verifier.map_or(haul_plan::Algorithm::Sha256, |verifier| {
+            verifier.algorithm()
+        })
+    }
+
+    async fn warn(&self, text: String) {
+        let job = self.job;
+        let _ = self.events.send(Event::Warning { job, text }).await;
+    }
+}

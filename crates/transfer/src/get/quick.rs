@@ -1,0 +1,373 @@
+//! The quick road: a file that one answer brings whole, with no partial file and no journal.
+//!
+//! A batch goes it with every job whose first answer is all there is. A small body stays in memory, a larger one goes into a file
+//! without a name; either is handed on as it is, for others to hash, to write and to name in groups. There is nothing to resume
+//! here: what breaks is asked for again from the beginning, and a kill leaves nothing. What is too much for that, or needs more
+//! than one answer, leads to the other roads with the answer that is there ([`Came::Large`]).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use haul_net::{Answer, Timings};
+use haul_plan::{Expectation, RangeSet, SegmentPlan, Verdict, Version, expected_digests};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+use super::Inner;
+use super::ask::Ask;
+use super::batch::Batch;
+use super::failure::Failure;
+use super::finish::Wanted;
+use super::first::{Begun, Brings, conditions};
+use super::hosts::Permit;
+use super::roads::segment_options;
+use crate::disk::{Remembered, Unnamed, blocking};
+use crate::options::Job;
+
+/// The largest body that is kept in memory until it is written, in bytes. A thread's hand-over costs as much as copying
+/// some ten thousand; photographs are larger, and theirs is the file without a name.
+const IN_MEMORY: u64 = 256 << 10;
+
+/// What a body in memory is counted in, in bytes.
+const UNIT: u64 = 1 << 10;
+
+/// Bytes that bodies in memory may have together: those that are being read, and those that wait to be written.
+pub(crate) const BUDGET: u64 = 16 << 20;
+
+/// A budget for bodies in memory.
+pub(crate) fn budget() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(units(BUDGET) as usize))
+}
+
+/// One try of a job whose file may come whole.
+#[derive(Debug)]
+pub(crate) struct Quick<'a> {
+    /// What all jobs share.
+    pub(crate) engine: &'a Inner,
+    /// What is to be fetched.
+    pub(crate) job: &'a Job,
+    /// The file that may be new enough (`--update`).
+    pub(crate) have: Option<&'a Remembered>,
+    /// What the answer must be to be the file that is meant.
+    pub(crate) expect: Expectation,
+    /// Whether a range may be asked for.
+    pub(crate) ranges: bool,
+    /// A directory of the file system that the file shall lie in.
+    pub(crate) directory: &'a Path,
+    /// Room for bodies in memory.
+    pub(crate) budget: &'a Arc<Semaphore>,
+    /// Counts bytes as they come.
+    pub(crate) fetched: &'a AtomicU64,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Came {
+    /// The whole file.
+    Whole(Box<Whole>),
+    /// The file that is there is the newest.
+    NotModified(Box<Head>),
+    /// More than this road takes: an answer that another goes on with.
+    Large(Box<Large>),
+}
+
+/// A file that came whole.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// What its answer said.
+    pub(crate) head: Head,
+    /// Its bytes.
+    pub(crate) body: Body,
+    /// How many.
+    pub(crate) bytes: u64,
+    /// What its digests must be.
+    pub(crate) wanted: Wanted,
+}
+
+/// What an answer said before its body.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// Its status.
+    pub(crate) status: StatusCode,
+    /// Which version it brings.
+    pub(crate) version: Version,
+    /// Where it came from.
+    pub(crate) url: Url,
+    /// How long the steps of the request took.
+    pub(crate) timings: Timings,
+}
+
+/// The bytes of a file that has no name yet.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// In memory, and room for that, given back when they are dropped.
+    Pieces(Vec<Bytes>, OwnedSemaphorePermit),
+    /// In a file.
+    File(Unnamed),
+}
+
+/// A first answer that another road goes on with.
+#[derive(Debug)]
+pub(crate) struct Large {
+    /// The answer.
+    pub(super) begun: Begun,
+    /// Leave to hold its connection.
+    pub(super) permit: Permit,
+}
+
+/// The head of an answer whose body is to be read, and what is known of that.
+struct Opened {
+    answer: Answer,
+    version: Version,
+    /// Bytes to come, if that is said.
+    length: Option<u64>,
+}
+
+impl Quick<'_> {
+    /// Asks once. `heard` is called when the head of a usable answer came.
+    ///
+    /// Cancel safe: dropped, it closes its connection and leaves nothing on the disk.
+    pub(crate) async fn ask(self, heard: impl FnOnce(&Answer)) -> Result<Came, Failure> {
+        let Some(permit) = self.engine.hosts.of(&self.job.url).permit().await else {
+            return Err(Failure::Local(std::io::ErrorKind::Interrupted.into()));
+        };
+        let options = segment_options(self.engine, self.engine.options.connections.most());
+        let first = || SegmentPlan::first_range(&options, &RangeSet::new(), None);
+        let ask = Ask {
+            own: &self.job.headers,
+            client: &self.engine.client,
+            url: &self.job.url,
+            given: &self.job.url,
+            range: self.ranges.then(first),
+            pinned: None,
+            if_range: false,
+            shared: true,
+            conditions: self.have.map(conditions).unwrap_or_default(),
+        };
+        let (answer, verdict) = ask.send().await?;
+        if is_usable(&verdict) {
+            heard(&answer);
+        }
+        let permit = self.admitted(&answer, permit).await;
+        self.take(answer, verdict, permit, options.first).await
+    }
+
+    /// Leave to hold a connection to the host that delivers. While it is waited for, none of another host is held, so that two
+    /// hosts that lead to each other do not wait for ever.
+    async fn admitted(&self, answer: &Answer, permit: Permit) -> Permit {
+        if !answer.redirected {
+            return permit;
+        }
+        let there = self.engine.hosts.of(&answer.url);
+        if permit.is_for(&there) {
+            return permit;
+        }
+        match there.permit_after(permit).await {
+            Some(permit) => permit,
+            None => unreachable!("permits are never closed"),
+        }
+    }
+
+    async fn take(
+        &self,
+        answer: Answer,
+        verdict: Verdict,
+        permit: Permit,
+        most: u64,
+    ) -> Result<Came, Failure> {
+        let (version, length) = match verdict {
+            Verdict::NotModified => {
+                let head = head(&answer, Version::default());
+                answer.discard().await;
+                return Ok(Came::NotModified(Box::new(head)));
+            }
+            Verdict::Empty { version } => (version, Some(0)),
+            Verdict::Part {
+                range,
+                total,
+                version,
+            } if range == (0..total) => (version, Some(total)),
+            Verdict::Whole {
+                length,
+                version,
+                encoding: None,
+            } if length.is_none_or(|length| length <= most) => (version, length),
+            other => return self.other(answer, other, permit).await,
+        };
+        let opened = Opened {
+            answer,
+            version,
+            length,
+        };
+        self.read(opened).await
+    }
+
+    /// An answer that is not all there is, or of no use.
+    async fn other(
+        &self,
+        answer: Answer,
+        verdict: Verdict,
+        permit: Permit,
+    ) -> Result<Came, Failure> {
+        let brings = match verdict {
+            Verdict::Part {
+                range,
+                total,
+                version,
+            } => Brings::Part {
+                range,
+                total,
+                version,
+            },
+            Verdict::Whole {
+                length,
+                version,
+                encoding,
+            } => Brings::Whole {
+                length,
+                version,
+                encoding,
+            },
+            verdict => {
+                let failure = Failure::from_verdict(verdict, &answer);
+                answer.discard().await;
+                return Err(failure);
+            }
+        };
+        let begun = Begun { answer, brings };
+        Ok(Came::Large(Box::new(Large { begun, permit })))
+    }
+
+    /// Reads a body to its end.
+    async fn read(&self, opened: Opened) -> Result<Came, Failure> {
+        let Opened {
+            mut answer,
+            version,
+            length,
+        } = opened;
+        let wanted = Wanted {
+            given: self.job.checksums.clone(),
+            announced: expected_digests(&answer.headers, true),
+            pieces: false,
+        };
+        let named = answer.headers.get(CONTENT_TYPE);
+        if let Err(unexpected) = self.expect.check_head(named, length) {
+            answer.discard().await;
+            return Err(Failure::Unexpected(unexpected));
+        }
+        let head = head(&answer, version);
+        let (body, bytes) = match length {
+            Some(length) if length > IN_MEMORY => {
+                self.spill(&mut answer, Vec::new(), length).await?
+            }
+            _ => self.keep(&mut answer, length).await?,
+        };
+        self.expect
+            .check_length(bytes)
+            .map_err(Failure::Unexpected)?;
+        match length {
+            // Framed so that its end is no error, yet not what the head said (row A10).
+            Some(length) if bytes < length => return Err(broken(answer.cut_short())),
+            _ => answer.recycle(),
+        }
+        Ok(Came::Whole(Box::new(Whole {
+            head,
+            body,
+            bytes,
+            wanted,
+        })))
+    }
+
+    /// Reads a body that is small, or of a length that nobody told: what turns out to be larger goes into a file.
+    async fn keep(&self, answer: &mut Answer, length: Option<u64>) -> Result<(Body, u64), Failure> {
+        let most = length.unwrap_or(IN_MEMORY);
+        let room = Arc::clone(self.budget).acquire_many_owned(units(most));
+        let Ok(room) = room.await else {
+            unreachable!("the budget is never closed")
+        };
+        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        while let Some(piece) = answer.chunk().await.map_err(broken)? {
+            bytes += piece.len() as u64;
+            self.count(piece.len());
+            pieces.push(piece);
+            if bytes > most {
+                return match length {
+                    Some(_) => Err(surplus()),
+                    None => self.spill(answer, pieces, u64::MAX).await,
+                };
+            }
+        }
+        Ok((Body::Pieces(pieces, room), bytes))
+    }
+
+    /// Reads a body into a file without a name, what came already first.
+    async fn spill(
+        &self,
+        answer: &mut Answer,
+        came: Vec<Bytes>,
+        most: u64,
+    ) -> Result<(Body, u64), Failure> {
+        let file = blocking(|| Unnamed::create_in(self.directory)).map_err(Failure::Local)?;
+        let mut bytes = came.iter().map(|piece| piece.len() as u64).sum();
+        blocking(|| file.write_at(0, &came)).map_err(Failure::Local)?;
+        let mut batch = Batch::new();
+        loop {
+            let more = batch.gather(answer, self.fetched).await.map_err(broken)?;
+            blocking(|| file.write_at(bytes, batch.pieces())).map_err(Failure::Local)?;
+            bytes += batch.bytes();
+            batch.clear();
+            if bytes > most {
+                return Err(surplus());
+            }
+            if !more {
+                return Ok((Body::File(file), bytes));
+            }
+        }
+    }
+
+    fn count(&self, bytes: usize) {
+        use std::sync::atomic::Ordering;
+        self.fetched.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// Whether a verdict brings bytes, or the word that there are no newer ones.
+fn is_usable(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Part { .. } | Verdict::Whole { .. } | Verdict::Empty { .. } | Verdict::NotModified
+    )
+}
+
+fn head(answer: &Answer, version: Version) -> Head {
+    Head {
+        status: answer.status,
+        version,
+        url: answer.url.clone(),
+        timings: answer.timings,
+    }
+}
+
+fn broken(error: haul_net::Error) -> Failure {
+    Failure::Transport {
+        error: Box::new(error),
+        answered: true,
+    }
+}
+
+/// More than was asked for (row A11): what came is not the file that the head spoke of, and its connection goes.
+fn surplus() -> Failure {
+    Failure::Unusable {
+        trouble: haul_plan::Trouble::Refused,
+        why: "more bytes came than the head of the answer said".into(),
+    }
+}
+
+/// What so many bytes count as.
+fn units(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX)
+}

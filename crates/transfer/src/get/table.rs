@@ -1,0 +1,347 @@
+//! What the workers of one job do their bookkeeping in: one lock over the plan and all that must agree with it.
+//!
+//! Everything about a source that was dropped ends here: its claims are cut, and no byte that is at hand is reserved for it
+//! any more.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use haul_plan::{Again, Claim, ClaimId, Claimer, Mirrors, RangeSet, SegmentPlan};
+use tokio_util::sync::CancellationToken;
+
+use super::ledger::Ledger;
+use crate::journal::Span;
+
+/// What is under the lock.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Who fetches what.
+    pub(super) plan: SegmentPlan,
+    /// Which sources there are, and how they do.
+    pub(super) mirrors: Mirrors,
+    /// What was written since the last checkpoint.
+    pub(super) ledger: Ledger,
+    /// Whose claims there are.
+    holders: HashMap<ClaimId, Holder>,
+    /// Workers in the middle of a body, by source.
+    flowing: HashMap<usize, usize>,
+    /// What came from whom, where pieces are verified: a bad one has to be somebody's.
+    brought: Option<HashMap<usize, RangeSet>>,
+    /// Ranges that only one source may bring.
+    alone: Vec<(Range<u64>, usize)>,
+}
+
+/// Who holds a claim.
+#[derive(Debug)]
+struct Holder {
+    /// The source that is asked.
+    source: usize,
+    /// Stops the worker.
+    cut: CancellationToken,
+}
+
+/// A claim and the means by which its holder learns that nothing is left of it.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Which range, under which number.
+    pub(super) claim: Claim,
+    /// Cancelled when the whole rest was taken over, or the source was dropped.
+    pub(super) cut: CancellationToken,
+}
+
+impl Table {
+    /// A table in which nobody works yet. `blames`: pieces are verified.
+    pub(super) fn new(plan: SegmentPlan, mirrors: Mirrors, blames: bool) -> Self {
+        Self {
+            plan,
+            mirrors,
+            ledger: Ledger::default(),
+            holders: HashMap::new(),
+            flowing: HashMap::new(),
+            brought: blames.then(HashMap::new),
+            alone: Vec::new(),
+        }
+    }
+
+    /// The next claim for an idle worker that asks this source; cuts a victim that is left with nothing.
+    pub(super) fn claim(&mut self, source: usize, now: Duration) -> Option<Held> {
+        if !self.mirrors.is_living(source) {
+            return None;
+        }
+        let barred = self.barred(source);
+        let claimer = Claimer {
+            rate: self.mirrors.rate(source),
+            barred: barred.as_ref(),
+        };
+        let claim = self.plan.claim_as(&claimer, now)?;
+        if let Some(over) = claim.taken_from.as_ref().filter(|over| over.voided)
+            && let Some(victim) = self.holders.get(&over.victim)
+        {
+            victim.cut.cancel();
+        }
+        Some(self.hold(source, claim))
+    }
+
+    /// The claim that belongs to the job's first request, sent before there was a plan.
+    pub(super) fn adopt(
+        &mut self,
+        source: usize,
+        range: Range<u64>,
+        now: Duration,
+    ) -> Option<Held> {
+        let claim = self.plan.adopt(range, now)?;
+        Some(self.hold(source, claim))
+    }
+
+    fn hold(&mut self, source: usize, claim: Claim) -> Held {
+        let cut = CancellationToken::new();
+        let holder = Holder {
+            source,
+            cut: cut.clone(),
+        };
+        self.holders.insert(claim.id, holder);
+        Held { claim, cut }
+    }
+
+    /// Whether a worker that asks this source would find something to claim.
+    pub(super) fn has_work(&self, source: usize, now: Duration) -> bool {
+        let barred = self.barred(source);
+        let claimer = Claimer {
+            rate: self.mirrors.rate(source),
+            barred: barred.as_ref(),
+        };
+        self.plan.has_work_for(&claimer, now)
+    }
+
+    /// What a source may not bring.
+    fn barred(&self, source: usize) -> Option<RangeSet> {
+        let others = self.alone.iter().filter(|(_, only)| *only != source);
+        let barred: RangeSet = others.map(|(range, _)| range.clone()).collect();
+        (!barred.is_empty()).then_some(barred)
+    }
+
+    /// Bytes are at hand for a claim: how many of them may be written? None of a source that was dropped meanwhile.
+    pub(super) fn reserve(&mut self, id: ClaimId, bytes: u64, now: Duration) -> u64 {
+        let holder = self.holders.get(&id);
+        if holder.is_none_or(|holder| !self.mirrors.is_living(holder.source)) {
+            return 0;
+        }
+        self.plan.reserve(id, bytes, now)
+    }
+
+    /// A claim's next bytes are in the file.
+    pub(super) fn wrote(&mut self, id: ClaimId, spans: Vec<Span>) {
+        for span in spans {
+            self.wrote_one(id, span);
+        }
+    }
+
+    fn wrote_one(&mut self, id: ClaimId, piece: Span) {
+        self.plan.wrote(id, piece.end - piece.start);
+        if let Some(Holder { source, .. }) = self.holders.get(&id) {
+            self.mirrors.on_bytes(*source, piece.end - piece.start);
+            if let Some(brought) = &mut self.brought {
+                let brought = brought.entry(*source).or_default();
+                brought.insert(piece.start..piece.end);
+            }
+        }
+        self.ledger.add(piece);
+    }
+
+    /// A claim's holder is through with it, for whatever reason.
+    pub(super) fn release(&mut self, id: ClaimId) {
+        self.holders.remove(&id);
+        self.plan.release(id);
+    }
+
+    /// A worker begins to read a body.
+    pub(super) fn begins(&mut self, source: usize) {
+        *self.flowing.entry(source).or_default() += 1;
+    }
+
+    /// It has ended.
+    pub(super) fn ends(&mut self, source: usize) {
+        if let Some(count) = self.flowing.get_mut(&source) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Workers in the middle of a body.
+    pub(super) fn flowing(&self) -> usize {
+        self.flowing.values().sum()
+    }
+
+    /// The same, of those that ask one source.
+    pub(super) fn flowing_from(&self, source: usize) -> usize {
+        self.flowing.get(&source).copied().unwrap_or_default()
+    }
+
+    /// A source is asked no more: its workers are stopped, and what it alone was to bring is anybody's.
+    pub(super) fn forsake(&mut self, source: usize, why: &str) {
+        self.mirrors.drop_source(source, why);
+        self.alone.retain(|(_, only)| *only != source);
+        let holders = self.holders.values();
+        holders
+            .filter(|holder| holder.source == source)
+            .for_each(|holder| holder.cut.cancel());
+    }
+
+    /// A piece is bad for the `times`-th time: finds out whose it was, and says who brings it again. The bytes are voided later,
+    /// when nothing claims them any more.
+    pub(super) fn blame(&mut self, range: &Range<u64>, times: u32) -> Blame {
+        let all = self.brought.as_ref();
+        let brought = |source| all.and_then(|all| all.get(&source));
+        let by: Vec<usize> = all
+            .into_iter()
+            .flatten()
+            .filter(|(_, brought)| brought.gaps(range.clone()).next().as_ref() != Some(range))
+            .map(|(source, _)| *source)
+            .collect();
+        let lived = |source: &usize| self.mirrors.is_living(*source);
+        let living: Vec<usize> = by.iter().copied().filter(lived).collect();
+        // What an earlier run left of it may be what is bad.
+        let whole = match by[..] {
+            [only] => brought(only).is_some_and(|brought| brought.covers(range)),
+            _ => true,
+        };
+        let again = self
+            .mirrors
+            .on_bad_piece(if whole { &by } else { &[] }, times);
+        let dropped: Vec<usize> = living
+            .into_iter()
+            .filter(|source| !self.mirrors.is_living(*source))
+            .collect();
+        self.alone.retain(|(known, _)| known != range);
+        if let Again::FromOne(source) = again {
+            self.alone.push((range.clone(), source));
+        }
+        Blame { by, dropped, again }
+    }
+
+    /// A bad piece's bytes are to be fetched again from now on.
+    pub(super) fn void(&mut self, range: Range<u64>) {
+        for brought in self.brought.iter_mut().flat_map(HashMap::values_mut) {
+            brought.remove(range.clone());
+        }
+        self.plan.void(range);
+    }
+
+    /// A piece is right: nobody has to be blamed for it any more.
+    pub(super) fn settle(&mut self, range: &Range<u64>) {
+        self.alone.retain(|(known, _)| known != range);
+        for brought in self.brought.iter_mut().flat_map(HashMap::values_mut) {
+            brought.remove(range.clone());
+        }
+    }
+}
+
+/// Whose a bad piece was, and what follows.
+#[derive(Debug)]
+pub(super) struct Blame {
+    /// The sources that brought some of it in this run.
+    pub(super) by: Vec<usize>,
+    /// Those that were dropped for it.
+    pub(super) dropped: Vec<usize>,
+    /// Who brings it again.
+    pub(super) again: Again,
+}
+
+#[cfg(test)]
+mod tests {
+    use haul_plan::{Evidence, Found, MirrorOptions, SegmentOptions, Version};
+
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    /// A file of a hundred bytes in claims of ten, and two sources that are both believed.
+    fn table() -> Table {
+        let options = SegmentOptions {
+            fixed: Some(10),
+            ..SegmentOptions::default()
+        };
+        let mut mirrors = Mirrors::new(MirrorOptions::default());
+        let version = Version::default();
+        let found = Found {
+            version: &version,
+            digests: &[],
+        };
+        assert_eq!([mirrors.add(true), mirrors.add(true)], [0, 1]);
+        let evidence = Evidence {
+            verified: true,
+            told: true,
+        };
+        mirrors.begin(0, &found, evidence);
+        mirrors.admit(1, &found).unwrap();
+        Table::new(
+            SegmentPlan::new(100, &RangeSet::new(), options),
+            mirrors,
+            true,
+        )
+    }
+
+    /// The next claim of a source, written.
+    fn write(table: &mut Table, source: usize) -> Range<u64> {
+        let held = table.claim(source, NOW).unwrap();
+        let (id, Range { start, end }) = (held.claim.id, held.claim.range);
+        assert_eq!(table.reserve(id, end - start, NOW), end - start);
+        table.wrote(id, vec![Span { start, end, crc: 0 }]);
+        table.release(id);
+        start..end
+    }
+
+    #[test]
+    fn no_byte_of_a_dropped_source_is_reserved_and_its_claims_are_cut() {
+        let mut table = table();
+        let (held, other) = (table.claim(0, NOW).unwrap(), table.claim(1, NOW).unwrap());
+        assert_eq!(table.reserve(held.claim.id, 3, NOW), 3);
+        table.forsake(0, "gone");
+        assert_eq!(table.reserve(held.claim.id, 3, NOW), 0);
+        assert!(held.cut.is_cancelled() && !other.cut.is_cancelled());
+        assert!(table.claim(0, NOW).is_none());
+        assert_eq!(table.reserve(other.claim.id, 3, NOW), 3);
+    }
+
+    #[test]
+    fn a_piece_of_two_sources_is_brought_again_by_one() {
+        let mut table = table();
+        let piece = write(&mut table, 0).start..write(&mut table, 1).end;
+        let blame = table.blame(&piece, 1);
+        assert_eq!((blame.by.len(), &blame.dropped[..]), (2, &[][..]));
+        let Again::FromOne(one) = blame.again else {
+            panic!("{blame:?}");
+        };
+        let other = 1 - one;
+        table.void(piece.clone());
+        assert_eq!(table.claim(other, NOW).unwrap().claim.range, 20..30);
+        assert!(table.has_work(other, NOW));
+        assert_eq!(
+            (write(&mut table, one), write(&mut table, one)),
+            (0..10, 10..20)
+        );
+        // Bad again, it is that one's alone.
+        let blame = table.blame(&piece, 2);
+        assert_eq!((blame.by, blame.dropped), (vec![one], vec![one]));
+        table.void(piece);
+        assert_eq!(write(&mut table, other), 0..10);
+    }
+
+    #[test]
+    fn a_piece_that_an_earlier_run_left_some_of_is_nobodys_fault() {
+        let mut table = table();
+        let piece = write(&mut table, 1);
+        let blame = table.blame(&(piece.start..piece.end + 5), 1);
+        assert_eq!((blame.by, blame.dropped), (vec![1], vec![]));
+        assert!(table.mirrors.is_living(1));
+    }
+
+    #[test]
+    fn what_was_settled_is_nobodys_any_more() {
+        let mut table = table();
+        let piece = write(&mut table, 1);
+        table.settle(&piece);
+        assert!(table.blame(&piece, 1).by.is_empty());
+        assert!(table.mirrors.is_living(1));
+    }
+}

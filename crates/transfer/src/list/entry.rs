@@ -1,0 +1,63 @@
+//! One download of a list.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use haul_plan::Checksum;
+use http::HeaderMap;
+use url::Url;
+
+/// What a list says about one file.
+#[derive(Clone, PartialEq)]
+pub struct Entry {
+    /// Its line in the list, from one; of an entry that has several, the first.
+    pub line: u64,
+    /// Where it is.
+    pub url: Url,
+    /// Where else the same file is.
+    pub mirrors: Vec<Url>,
+    /// Where it goes: relative, without `..`, never a companion's name.
+    pub path: Option<PathBuf>,
+    /// The directory that the path is under, in place of the batch's own. It may be absolute: whoever wrote the list chose it.
+    pub directory: Option<PathBuf>,
+    /// What its bytes must be; each has a digest.
+    pub checksums: Vec<Checksum>,
+    /// How many bytes it must have.
+    pub size: Option<u64>,
+    /// Header fields for its requests. Their values are marked as secrets.
+    pub headers: HeaderMap,
+}
+
+impl Entry {
+    /// An entry of which only the URL is known.
+    #[must_use]
+    pub fn new(line: u64, url: Url) -> Self {
+        Self {
+            line,
+            url,
+            mirrors: Vec::new(),
+            path: None,
+            directory: None,
+            checksums: Vec::new(),
+            size: None,
+            headers: HeaderMap::new(),
+        }
+    }
+}
+
+impl fmt::Debug for Entry {
+    /// URLs may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mirrors: Vec<String> = self.mirrors.iter().map(haul_net::shown).collect();
+        f.debug_struct("Entry")
+            .field("line", &self.line)
+            .field("url", &haul_net::shown(&self.url))
+            .field("mirrors", &mirrors)
+            .field("path", &self.path)
+            .field("directory", &self.directory)
+            .field("checksums", &self.checksums)
+            .field("size", &self.size)
+            .field("headers", &self.headers)
+            .finish()
+    }
+}

@@ -1,0 +1,133 @@
+//! How a list is written: told by a name, or by its first line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::front::{first_line, without_bom};
+
+/// How a list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A URL a line; tabs and indents mean nothing.
+    Plain,
+    /// As aria2's `-i` reads it: tabs part mirrors, indented lines are options. A list of plain URLs is one, too.
+    Aria2,
+    /// Commas, with a header that names the columns.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// A JSON object a line.
+    JsonLines,
+}
+
+/// No format has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not one of plain, aria2, csv, tsv, jsonl")]
+pub struct FormatError(String);
+
+impl Format {
+    /// All of them, in the order a message names them.
+    pub const ALL: [Self; 5] = [
+        Self::Plain,
+        Self::Aria2,
+        Self::Csv,
+        Self::Tsv,
+        Self::JsonLines,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Aria2 => "aria2",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::JsonLines => "jsonl",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = FormatError;
+
+    /// Case does not matter; `ndjson` is another name for JSON lines.
+    fn from_str(text: &str) -> Result<Self, FormatError> {
+        let name = text.to_ascii_lowercase();
+        if name == "ndjson" {
+            return Ok(Self::JsonLines);
+        }
+        let found = Self::ALL.into_iter().find(|format| format.name() == name);
+        found.ok_or_else(|| FormatError(text.chars().take(40).collect()))
+    }
+}
+
+/// Tells the format by the first line that is neither blank nor a comment. The word `url` alone is a table of one column, as
+/// it can be no URL.
+pub(super) fn detect(front: &[u8]) -> Format {
+    let line = first_line(without_bom(front)).trim_ascii();
+    let names_url = |delimiter: u8| {
+        line.split(|&byte| byte == delimiter).any(|name| {
+            let name = name.trim_ascii();
+            let bare = name
+                .strip_prefix(b"\"")
+                .and_then(|name| name.strip_suffix(b"\""));
+            bare.unwrap_or(name).eq_ignore_ascii_case(b"url")
+        })
+    };
+    if line.starts_with(b"{") {
+        Format::JsonLines
+    } else if names_url(b'\t') && line.contains(&b'\t') {
+        Format::Tsv
+    } else if names_url(b',') {
+        Format::Csv
+    } else {
+        Format::Aria2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_the_first_line() {
+        for (text, format) in [
+            ("", Format::Aria2),
+            ("http://h/f\nurl,path", Format::Aria2),
+            ("http://h/f\thttp://i/f", Format::Aria2),
+            ("http://h/url,x", Format::Aria2),
+            ("{\"url\": \"http://h/f\"}", Format::JsonLines),
+            ("\u{feff}\r\n# list\n  {\"url\"", Format::JsonLines),
+            ("url,path\n", Format::Csv),
+            ("path, URL ,x", Format::Csv),
+            ("\"path\",\"Url\"", Format::Csv),
+            ("\u{feff}url\r\nhttp://h/f", Format::Csv),
+            ("sha256\turl\n", Format::Tsv),
+            ("\"url\"\tsha256", Format::Tsv),
+            ("#url,path\nhttp://h/", Format::Aria2),
+            ("curl,path", Format::Aria2),
+        ] {
+            assert_eq!(detect(text.as_bytes()), format, "{text}");
+        }
+    }
+
+    #[test]
+    fn formats_have_names() {
+        for format in Format::ALL {
+            assert_eq!(format.to_string().to_uppercase().parse(), Ok(format));
+        }
+        assert_eq!("NDJSON".parse(), Ok(Format::JsonLines));
+        let error = "metalink".parse::<Format>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"metalink\" is not one of plain, aria2, csv, tsv, jsonl"
+        );
+    }
+}

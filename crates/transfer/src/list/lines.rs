@@ -1,0 +1,226 @@
+//! A source cut into lines, one held at a time.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use super::front::without_bom;
+
+/// The longest line, and the longest entry of several lines, in bytes.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// Bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
+
+/// A source and its current line.
+pub(super) struct Lines {
+    source: BufReader<Box<dyn Read + Send>>,
+    /// The line, and a line feed behind it.
+    text: Vec<u8>,
+    /// Bytes of the line without its end.
+    len: usize,
+    /// The current line's number, from one.
+    number: u64,
+    /// The current line comes again.
+    again: bool,
+    /// What a look at the next byte found in its place.
+    failed: Option<io::Error>,
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    /// A line.
+    Line,
+    /// A line that was too long; the source is at its end.
+    TooLong,
+    /// The end.
+    End,
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A line that begins with this byte.
+    Byte(u8),
+    /// The end.
+    End,
+    /// An error, which the next line is told instead of.
+    Failed,
+}
+
+impl Lines {
+    pub(super) fn new(source: Box<dyn Read + Send>) -> Self {
+        Self {
+            source: BufReader::with_capacity(BUFFER, source),
+            text: Vec::new(),
+            len: 0,
+            number: 0,
+            again: false,
+            failed: None,
+        }
+    }
+
+    /// Goes to the next line. A last line without an end is one; a line that the source fails in is none.
+    pub(super) fn advance(&mut self) -> io::Result<Got> {
+        if std::mem::take(&mut self.again) {
+            return Ok(Got::Line);
+        }
+        self.text.clear();
+        self.len = 0;
+        self.number += 1;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        // The end of the longest line, in either form, still fits.
+        let most = (LONGEST + 2) as u64;
+        (&mut self.source)
+            .take(most)
+            .read_until(b'\n', &mut self.text)?;
+        if self.text.is_empty() {
+            return Ok(Got::End);
+        }
+        let is_whole = self.text.ends_with(b"\n");
+        let end = if is_whole {
+            self.text.len() - 1
+        } else {
+            self.text.len()
+        };
+        let line = &self.text[..end];
+        self.len = line.strip_suffix(b"\r").unwrap_or(line).len();
+        if self.len > LONGEST {
+            if !is_whole {
+                self.source.skip_until(b'\n')?;
+            }
+            self.len = 0;
+            return Ok(Got::TooLong);
+        }
+        self.text.truncate(self.len);
+        self.text.push(b'\n');
+        Ok(Got::Line)
+    }
+
+    /// The current line without its end, and without a byte order mark.
+    pub(super) fn text(&self) -> &[u8] {
+        let line = &self.text[..self.len];
+        if self.number == 1 {
+            without_bom(line)
+        } else {
+            line
+        }
+    }
+
+    /// The same with a line feed behind it.
+    pub(super) fn terminated(&self) -> &[u8] {
+        let line = &self.text[..=self.len];
+        if self.number == 1 {
+            without_bom(line)
+        } else {
+            line
+        }
+    }
+
+    /// The current line's number, from one.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Lets the current line come again.
+    pub(super) fn again(&mut self) {
+        self.again = true;
+    }
+
+    /// Takes an error back: the next line is told it again.
+    pub(super) fn fail(&mut self, error: io::Error) {
+        self.number -= 1;
+        self.failed = Some(error);
+    }
+
+    /// Looks at the next line's first byte; waits for it, if it must.
+    pub(super) fn next_byte(&mut self) -> Next {
+        loop {
+            match self.source.fill_buf() {
+                Ok(bytes) => return bytes.first().map_or(Next::End, |&byte| Next::Byte(byte)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => {
+                    self.failed = Some(e);
+                    return Next::Failed;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &[u8]) -> Lines {
+        Lines::new(Box::new(io::Cursor::new(text.to_vec())))
+    }
+
+    fn all(text: &[u8]) -> Vec<(u64, Option<Vec<u8>>)> {
+        let mut lines = lines(text);
+        let mut found = Vec::new();
+        loop {
+            match lines.advance().unwrap() {
+                Got::Line => found.push((lines.number(), Some(lines.text().to_vec()))),
+                Got::TooLong => found.push((lines.number(), None)),
+                Got::End => return found,
+            }
+        }
+    }
+
+    #[test]
+    fn c2_lines_end_with_one_or_two_characters_or_the_list() {
+        let some = |text: &[u8]| Some(text.to_vec());
+        assert_eq!(
+            all(b"\xef\xbb\xbfa\r\n\n\xef\xbb\xbfb\n\rc\r"),
+            [
+                (1, some(b"a")),
+                (2, some(b"")),
+                (3, some(b"\xef\xbb\xbfb")),
+                (4, some(b"\rc")),
+            ]
+        );
+        assert_eq!(all(b""), []);
+    }
+
+    #[test]
+    fn c2_a_line_that_is_too_long_is_skipped_and_not_held() {
+        for end in ["\n", "\r\n", ""] {
+            let text = format!("{}{end}", "x".repeat(LONGEST));
+            assert_eq!(all(text.as_bytes())[0].1.as_ref().unwrap().len(), LONGEST);
+            let text = format!("a\n{}{end}", "x".repeat(LONGEST + 1));
+            assert_eq!(all(text.as_bytes())[1..], [(2, None)]);
+        }
+        let long = format!("{}\nb", "x".repeat(5 * LONGEST));
+        let mut lines = lines(long.as_bytes());
+        assert_eq!(lines.advance().unwrap(), Got::TooLong);
+        assert!(lines.text.capacity() <= 4 * LONGEST && lines.text().is_empty());
+        assert_eq!(lines.advance().unwrap(), Got::Line);
+        assert_eq!((lines.number(), lines.text()), (2, &b"b"[..]));
+    }
+
+    #[test]
+    fn a_look_takes_nothing_and_an_error_is_told_once() {
+        struct Broken(u8);
+        impl Read for Broken {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                match self.0 {
+                    1 => {
+                        buffer[..2].copy_from_slice(b"a\n");
+                        Ok(2)
+                    }
+                    2 => Err(io::ErrorKind::Interrupted.into()),
+                    _ => Err(io::Error::other("broken")),
+                }
+            }
+        }
+        let mut lines = Lines::new(Box::new(Broken(0)));
+        assert_eq!(lines.next_byte(), Next::Byte(b'a'));
+        assert_eq!(lines.advance().unwrap(), Got::Line);
+        assert_eq!(lines.text(), b"a");
+        assert_eq!(lines.next_byte(), Next::Failed);
+        assert_eq!(lines.advance().unwrap_err().to_string(), "broken");
+    }
+}

@@ -1,0 +1,170 @@
+//! Lists of a URL a line: plain, or as aria2 has them, with mirrors and indented options.
+//!
+//! aria2's input files, in our own words: tabs part the URLs of one file; lines behind it that begin with a blank and have the
+//! form `name=value` are its options; blank lines and comments may stand anywhere. An indented line of another form is a URL,
+//! which aria2 would not take.
+
+use std::collections::BTreeSet;
+
+use super::bad::{Bad, Problem};
+use super::entry::Entry;
+use super::front::is_content;
+use super::lines::{Got, LONGEST, Lines, Next};
+use super::{option, source};
+
+/// A list of URLs.
+pub(super) struct Links {
+    lines: Lines,
+    /// Whether tabs and indented lines mean what they mean to aria2.
+    aria2: bool,
+    /// See [`List::ignored`](super::List::ignored).
+    ignored: BTreeSet<&'static str>,
+}
+
+impl Links {
+    pub(super) fn plain(lines: Lines) -> Self {
+        Self {
+            lines,
+            aria2: false,
+            ignored: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn aria2(lines: Lines) -> Self {
+        let plain = Self::plain(lines);
+        Self {
+            aria2: true,
+            ..plain
+        }
+    }
+
+    pub(super) fn ignored(&self) -> &BTreeSet<&'static str> {
+        &self.ignored
+    }
+
+    pub(super) fn next(&mut self) -> Option<Result<Entry, Bad>> {
+        loop {
+            let got = self.lines.advance();
+            let line = self.lines.number();
+            let entry = match got {
+                Err(error) => return Some(Err(Bad::read(line, error))),
+                Ok(Got::End) => return None,
+                Ok(Got::TooLong) => Err(Bad::new(line, "", Problem::TooLong)),
+                Ok(Got::Line) if !is_content(self.lines.text()) => continue,
+                Ok(Got::Line) if self.aria2 => self.first_line(),
+                Ok(Got::Line) => text(&self.lines).and_then(|text| single(line, text)),
+            };
+            return Some(if self.aria2 {
+                self.with_options(line, entry)
+            } else {
+                entry
+            });
+        }
+    }
+
+    /// The line that an entry begins with.
+    fn first_line(&self) -> Result<Entry, Bad> {
+        let (line, text) = (self.lines.number(), text(&self.lines)?);
+        match option_of(&self.lines, text) {
+            Some(option) => Err(option::bad(line, option, Problem::Option)),
+            None if text.contains('\t') => source::entry(line, text.split('\t')),
+            None => single(line, text),
+        }
+    }
+
+    /// Reads the options behind an entry that begins in line `first`. A bad one is told once, and what follows of it passed over.
+    fn with_options(&mut self, first: u64, begun: Result<Entry, Bad>) -> Result<Entry, Bad> {
+        let (mut entry, mut bytes) = (begun, 0);
+        loop {
+            match self.behind() {
+                Behind::Nothing => return entry,
+                // Its name or its checksum may have been to come.
+                Behind::Failure => {
+                    return entry.and_then(|entry| {
+                        Err(Bad::new(first, entry.url.as_str(), Problem::CutOff))
+                    });
+                }
+                Behind::Blank => {}
+                Behind::Bad(bad) => entry = entry.and(Err(bad)),
+                Behind::Option => {
+                    bytes += self.lines.text().len();
+                    entry = entry.and_then(|entry| self.with_option(entry, bytes));
+                }
+            }
+        }
+    }
+
+    /// Goes to the next line if that may belong to the entry before it.
+    fn behind(&mut self) -> Behind {
+        match self.lines.next_byte() {
+            Next::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
+            Next::Byte(_) | Next::End => return Behind::Nothing,
+            Next::Failed => return Behind::Failure,
+        }
+        match self.lines.advance() {
+            Err(error) => {
+                self.lines.fail(error);
+                Behind::Failure
+            }
+            Ok(Got::End) => Behind::Nothing,
+            Ok(Got::TooLong) => Behind::Bad(Bad::new(self.lines.number(), "", Problem::TooLong)),
+            Ok(Got::Line) if !is_content(self.lines.text()) => Behind::Blank,
+            Ok(Got::Line) => match text(&self.lines) {
+                Err(bad) => Behind::Bad(bad),
+                Ok(text) if option_of(&self.lines, text).is_some() => Behind::Option,
+                Ok(_) => {
+                    self.lines.again();
+                    Behind::Nothing
+                }
+            },
+        }
+    }
+
+    /// Applies the current line, an option, to an entry whose options have so many bytes by now.
+    fn with_option(&mut self, mut entry: Entry, bytes: usize) -> Result<Entry, Bad> {
+        let (line, text) = (self.lines.number(), text(&self.lines)?);
+        if bytes > LONGEST {
+            return Err(Bad::new(line, "", Problem::TooLong));
+        }
+        if let Some(option) = option_of(&self.lines, text) {
+            let applied = option::apply(option, &mut entry, &mut self.ignored);
+            applied.map_err(|problem| option::bad(line, option, problem))?;
+        }
+        Ok(entry)
+    }
+}
+
+/// What stands behind an entry.
+enum Behind {
+    /// Another entry, or the end.
+    Nothing,
+    /// An error of the source, which the next line is told instead of.
+    Failure,
+    /// A line that says nothing.
+    Blank,
+    /// An option, the current line now.
+    Option,
+    /// A line that may have been an option and cannot be read.
+    Bad(Bad),
+}
+
+/// The current line's text, blanks around it left out.
+fn text(lines: &Lines) -> Result<&str, Bad> {
+    let text = lines.text().trim_ascii();
+    str::from_utf8(text).map_err(|_| {
+        let readable = String::from_utf8_lossy(text);
+        Bad::new(lines.number(), &readable, Problem::NotUtf8)
+    })
+}
+
+/// The current line as an option, if it is one.
+fn option_of<'a>(lines: &Lines, text: &'a str) -> Option<(&'a str, &'a str)> {
+    let is_indented = matches!(lines.text().first(), Some(b' ' | b'\t'));
+    is_indented.then(|| option::parse(text)).flatten()
+}
+
+/// An entry of one URL.
+fn single(line: u64, text: &str) -> Result<Entry, Bad> {
+    let url = source::url(text).map_err(|problem| Bad::new(line, text, problem))?;
+    Ok(Entry::new(line, url))
+}

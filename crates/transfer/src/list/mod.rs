@@ -1,0 +1,171 @@
+//! Lists of downloads: bytes in, an [`Entry`] or a [`BadLine`] out, one at a time.
+//!
+//! From the source on: `unpack` undoes gzip or zstd, `front` looks at the first lines without taking them, `format` tells from
+//! them how the list is written, `lines` cuts it, and a reader for each way to write it (`links`, `table`, `json`) makes entries.
+//! What one line says wrong is told with its number and the rest goes on. The list is never held: a line may have a megabyte,
+//! what is longer is skipped as it comes, and whatever is compressed is undone piece by piece.
+//!
+//! Where a file goes when its line does not say, and whether two lines want the same, is not decided here but by
+//! [`haul_plan::Layout`] and [`haul_plan::Taken`]. Metalink is not a list of lines and is not read here.
+
+mod bad;
+mod entry;
+mod format;
+mod front;
+mod json;
+mod lines;
+mod links;
+mod option;
+mod record;
+mod source;
+mod table;
+mod unpack;
+mod value;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Read;
+use std::sync::Arc;
+
+pub use bad::{BadLine, Problem};
+pub use entry::Entry;
+pub use format::{Format, FormatError};
+
+use bad::Bad;
+use front::Front;
+use lines::Lines;
+
+/// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
+///
+/// In the format of aria2 an entry is given when the first byte behind it has come, since options may follow;
+/// [`Format::Plain`] gives each as soon as its line is whole.
+pub struct List {
+    /// What messages call the list.
+    name: Arc<str>,
+    /// What reads it.
+    reader: Reader,
+    /// Nothing more can come: whatever the source would say, it is not asked again.
+    ended: bool,
+    /// How it is written.
+    format: Format,
+    /// How it is compressed: for the message when that fails.
+    packing: Option<&'static str>,
+}
+
+/// One reader for each way to write a list.
+enum Reader {
+    Links(links::Links),
+    Table(Box<table::Table>),
+    Json(json::Json),
+    /// A list that nothing can be read of, until that was told.
+    Unreadable(Option<Bad>),
+}
+
+impl List {
+    /// Begins a list: looks at its first bytes, and its first lines where the format is not given. Compression is found by
+    /// itself. What fails here is told by the first item.
+    #[must_use]
+    pub fn open(source: Box<dyn Read + Send>, format: Option<Format>, name: &str) -> Self {
+        let (unpacked, packing) = unpack::unpacked(source);
+        let front = Front::of_list(unpacked, format.is_none());
+        let format = format.unwrap_or_else(|| format::detect(front.seen()));
+        let reader = if front.is_utf16() {
+            Reader::Unreadable(Some(Bad::new(1, "", Problem::Utf16)))
+        } else {
+            Reader::new(format, Lines::new(Box::new(front)))
+        };
+        Self {
+            name: name.into(),
+            reader,
+            ended: false,
+            format,
+            packing,
+        }
+    }
+
+    /// How the list is written, as given or found.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Options of aria2 that were seen so far, are not obeyed, and would have changed what is asked for or of whom. All others
+    /// that are not obeyed change only the way to the same bytes.
+    #[must_use]
+    pub fn ignored(&self) -> BTreeSet<&'static str> {
+        match &self.reader {
+            Reader::Links(links) => links.ignored().clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Gives a bad line the list's name, and a failed source its reason.
+    fn told(&self, bad: Bad) -> BadLine {
+        let problem = match (bad.problem, self.packing) {
+            // Decoders have errors of their own; one of the system comes from below them.
+            (Problem::Read(source), Some(packing)) if source.raw_os_error().is_none() => {
+                Problem::Packed { packing, source }
+            }
+            (problem, _) => problem,
+        };
+        BadLine {
+            list: Arc::clone(&self.name),
+            line: bad.line,
+            excerpt: bad.excerpt,
+            problem,
+        }
+    }
+}
+
+impl Reader {
+    fn new(format: Format, lines: Lines) -> Self {
+        match format {
+            Format::Plain => Self::Links(links::Links::plain(lines)),
+            Format::Aria2 => Self::Links(links::Links::aria2(lines)),
+            Format::Csv => Self::Table(Box::new(table::Table::new(lines, b','))),
+            Format::Tsv => Self::Table(Box::new(table::Table::new(lines, b'\t'))),
+            Format::JsonLines => Self::Json(json::Json::new(lines)),
+        }
+    }
+}
+
+impl Iterator for List {
+    type Item = Result<Entry, BadLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let item = match &mut self.reader {
+            Reader::Links(links) => links.next(),
+            Reader::Table(table) => table.next(),
+            Reader::Json(json) => json.next(),
+            Reader::Unreadable(bad) => bad.take().map(Err),
+        };
+        self.ended = match &item {
+            None => true,
+            Some(Ok(_)) => false,
+            Some(Err(bad)) => bad.problem.is_last(),
+        };
+        item.map(|item| item.map_err(|bad| self.told(bad)))
+    }
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("List");
+        shown
+            .field("name", &self.name)
+            .field("format", &self.format);
+        shown.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod packed_tests;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod record_tests;
+#[cfg(test)]
+mod tests;

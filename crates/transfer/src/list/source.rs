@@ -1,0 +1,101 @@
+//! The URLs of an entry: what they must be, and which of several is the first.
+
+use url::Url;
+
+use super::bad::{Bad, Problem};
+use super::entry::Entry;
+
+/// More mirrors of one file than this are a mistake.
+pub(super) const MOST_MIRRORS: usize = 256;
+
+/// A URL that can be downloaded, with a login if it has one.
+pub(super) fn url(text: &str) -> Result<Url, Problem> {
+    // A parser of URLs leaves such characters out, and two URLs would become one.
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(Problem::Control);
+    }
+    let url = Url::parse(text).map_err(Problem::Url)?;
+    if matches!(url.scheme(), "http" | "https") && url.has_host() {
+        Ok(url)
+    } else {
+        Err(Problem::Scheme)
+    }
+}
+
+/// An entry of one or several URLs, of which blank ones count for nothing. One of another scheme (lists of mirrors have ftp
+/// often) is left out as long as any is left; what is no URL makes the entry a bad one.
+pub(super) fn entry<'a>(line: u64, texts: impl Iterator<Item = &'a str>) -> Result<Entry, Bad> {
+    let mut entry: Option<Entry> = None;
+    let mut other_scheme = None;
+    for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
+        match (url(text), &mut entry) {
+            (Ok(url), None) => entry = Some(Entry::new(line, url)),
+            (Ok(_), Some(entry)) if entry.mirrors.len() >= MOST_MIRRORS => {
+                let (of, most) = ("mirrors", MOST_MIRRORS);
+                return Err(Bad::new(line, text, Problem::TooMany { of, most }));
+            }
+            (Ok(url), Some(entry)) => entry.mirrors.push(url),
+            (Err(Problem::Scheme), _) => other_scheme = other_scheme.or(Some(text)),
+            (Err(problem), _) => return Err(Bad::new(line, text, problem)),
+        }
+    }
+    entry.ok_or_else(|| match other_scheme {
+        Some(text) => Bad::new(line, text, Problem::Scheme),
+        None => Bad::new(line, "", Problem::NoUrl),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c2_what_is_no_url_of_ours_is_refused() {
+        for good in ["http://h/f", "HTTPS://me:pw@h:1/ä b?x#y", "http://[::1]/"] {
+            assert!(url(good).is_ok(), "{good}");
+        }
+        assert_eq!(url("http://me:pw@h/").unwrap().password(), Some("pw"));
+        for bad in [
+            "",
+            "f.iso",
+            "/f",
+            "example.com/f",
+            "http://",
+            "http://h:99999/",
+            "http://a b/",
+        ] {
+            assert!(matches!(url(bad), Err(Problem::Url(_))), "{bad}");
+        }
+        for bad in [
+            "ftp://h/f",
+            "localhost:80/f",
+            "file:///etc/passwd",
+            "data:,x",
+            "me:pw@h",
+        ] {
+            assert!(matches!(url(bad), Err(Problem::Scheme)), "{bad}");
+        }
+        for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
+            assert!(matches!(url(bad), Err(Problem::Control)), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn mirrors_of_other_schemes_are_left_out() {
+        let of = |text: &str| entry(3, text.split('\t'));
+        let found = of("ftp://a/f\thttp://b/f\t\t https://c/f ").unwrap();
+        assert_eq!((found.line, found.url.as_str()), (3, "http://b/f"));
+        assert_eq!(found.mirrors, [Url::parse("https://c/f").unwrap()]);
+        let bad = of("ftp://a/f\tmagnet:x").unwrap_err();
+        assert_eq!((bad.excerpt.as_str(), bad.line), ("ftp://a/f", 3));
+        assert!(matches!(
+            of("http://a/f\tb").unwrap_err().problem,
+            Problem::Url(_)
+        ));
+        assert!(matches!(of("\t").unwrap_err().problem, Problem::NoUrl));
+        let many = "http://a/f\t".repeat(MOST_MIRRORS + 1);
+        assert_eq!(of(&many).unwrap().mirrors.len(), MOST_MIRRORS);
+        let bad = of(&format!("{many}http://a/f")).unwrap_err();
+        assert!(matches!(bad.problem, Problem::TooMany { .. }));
+    }
+}

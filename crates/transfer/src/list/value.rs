@@ -1,0 +1,170 @@
+//! The values that stand beside a URL, as every format writes them.
+
+use std::path::PathBuf;
+
+use haul_plan::{Algorithm, Checksum, relative_path};
+use http::header::{CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::bad::Problem;
+
+/// More header fields of one entry than this are a mistake.
+const MOST_HEADERS: usize = 100;
+
+/// Fields that say how a request is framed or which bytes it asks for: a file is put together by them.
+const OURS: [HeaderName; 7] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    IF_RANGE,
+    RANGE,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Where a file goes.
+pub(super) fn path(text: &str) -> Result<PathBuf, Problem> {
+    relative_path(text).map_err(Problem::Path)
+}
+
+/// The directory that it goes to, absolute or not.
+pub(super) fn directory(text: &str) -> Result<PathBuf, Problem> {
+    use haul_plan::PathProblem::{Empty, Nul};
+    match text {
+        "" => Err(Problem::Path(Empty)),
+        text if text.contains('\0') => Err(Problem::Path(Nul)),
+        text => Ok(text.into()),
+    }
+}
+
+/// `ALGO:HEX` or `ALGO=HEX`.
+pub(super) fn checksum(text: &str) -> Result<Checksum, Problem> {
+    let checksum: Checksum = text.parse().map_err(Problem::Checksum)?;
+    match checksum.digest {
+        Some(_) => Ok(checksum),
+        None => Err(Problem::NoDigest),
+    }
+}
+
+/// Hexadecimal of a known algorithm.
+pub(super) fn digest(algorithm: Algorithm, hex: &str) -> Result<Checksum, Problem> {
+    checksum(&format!("{algorithm}:{hex}"))
+}
+
+/// A number of bytes. No unit: a list is written by a program.
+pub(super) fn size(text: &str) -> Result<u64, Problem> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let size = text.parse().ok().filter(|_| is_number);
+    size.ok_or(Problem::Size)
+}
+
+/// Adds `Name: value`.
+pub(super) fn header_line(headers: &mut HeaderMap, text: &str) -> Result<(), Problem> {
+    let pair = text.split_once(':');
+    let (name, value) = pair.ok_or(Problem::Header("a header field is written as Name: value"))?;
+    header(headers, name, value)
+}
+
+/// Adds a header field. Its value is marked as a secret and is never part of a message.
+pub(super) fn header(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Problem> {
+    if headers.len() >= MOST_HEADERS {
+        let (of, most) = ("header fields", MOST_HEADERS);
+        return Err(Problem::TooMany { of, most });
+    }
+    let name: HeaderName = name
+        .trim()
+        .parse()
+        .map_err(|_| Problem::Header("this is no name of a header field"))?;
+    if OURS.contains(&name) {
+        return Err(Problem::Header("this header field is set by haul itself"));
+    }
+    let mut value = HeaderValue::from_str(value.trim())
+        .map_err(|_| Problem::Header("a header field has a line break or a control character"))?;
+    value.set_sensitive(true);
+    headers.append(name, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c2_checksums_and_sizes() {
+        let md5 = "0123456789abcdef0123456789ABCDEF";
+        for good in [
+            format!("md5:{md5}"),
+            format!("MD5={md5}"),
+            format!("md-5 = {md5}"),
+        ] {
+            assert_eq!(
+                checksum(&good).unwrap(),
+                digest(Algorithm::Md5, md5).unwrap()
+            );
+        }
+        assert!(matches!(checksum("md5"), Err(Problem::NoDigest)));
+        for bad in ["", "md5:", "md5:0123", "crc7:00", &md5[1..]] {
+            assert!(matches!(checksum(bad), Err(Problem::Checksum(_))), "{bad}");
+        }
+        assert!(matches!(
+            digest(Algorithm::Sha1, md5),
+            Err(Problem::Checksum(_))
+        ));
+        assert_eq!(size("0").unwrap(), 0);
+        assert_eq!(size("18446744073709551615").unwrap(), u64::MAX);
+        for bad in ["", "-1", "+1", "1.0", "1k", "18446744073709551616", "0x10"] {
+            assert!(matches!(size(bad), Err(Problem::Size)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn c2_header_fields() {
+        let mut headers = HeaderMap::new();
+        for good in [
+            "X-A:  b: c ",
+            "x-a:d",
+            "Authorization: Bearer s3cret",
+            "Empty:",
+        ] {
+            header_line(&mut headers, good).unwrap();
+        }
+        let values: Vec<_> = headers
+            .get_all("x-a")
+            .iter()
+            .map(|v| v.to_str().unwrap())
+            .collect();
+        assert_eq!(values, ["b: c", "d"]);
+        assert!(!format!("{headers:?}").contains("s3cret"));
+        for bad in [
+            "no colon",
+            "a b: c",
+            ": c",
+            "a: b\r\nc: d",
+            "a: b\0",
+            "Range: bytes=0-1",
+            "content-length: 5",
+        ] {
+            assert!(
+                matches!(header_line(&mut headers, bad), Err(Problem::Header(_))),
+                "{bad:?}"
+            );
+        }
+        let mut many = HeaderMap::new();
+        for _ in 0..MOST_HEADERS {
+            header_line(&mut many, "a:b").unwrap();
+        }
+        assert!(matches!(
+            header_line(&mut many, "a:b"),
+            Err(Problem::TooMany { .. })
+        ));
+    }
+
+    #[test]
+    fn directories_may_be_anywhere() {
+        assert_eq!(
+            directory("/data/../x").unwrap(),
+            PathBuf::from("/data/../x")
+        );
+        assert!(directory("").is_err() && directory("a\0").is_err());
+    }
+}

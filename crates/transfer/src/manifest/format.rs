@@ -1,0 +1,118 @@
+//! The two formats: an object a line, and a table. Which one is told by the ending of the file's name.
+
+use std::path::Path;
+
+use super::row::Row;
+use super::split::{Fields, Splitter};
+use super::table::Table;
+use super::wire::Wire;
+
+/// How the first row of a manifest of objects begins: enough to tell a torn or damaged one from what is none.
+const BEGINNINGS: [&str; 3] = [
+    "{\"state\":\"done\",\"url\":\"",
+    "{\"state\":\"failed\",\"url\":\"",
+    "{\"state\":\"skipped\",\"url\":\"",
+];
+
+/// How rows are written in one manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Format {
+    /// `.jsonl`, `.ndjson`: an object a line.
+    Objects,
+    /// `.csv`: a table with a header, as RFC 4180 has it.
+    Table(Table),
+}
+
+/// What some bytes, a line or several, turned out to be.
+#[derive(Debug)]
+pub(super) enum Parsed {
+    /// A row.
+    Row(Box<Row>),
+    /// A row once, but not what was written.
+    Damaged,
+    /// Nothing that a manifest has.
+    Strange,
+    /// A quotation is still open: the next line belongs to it.
+    Open,
+}
+
+impl Format {
+    /// The format of a new manifest under this name; `None` when it has another ending.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        match &*ending {
+            "jsonl" | "ndjson" => Some(Self::Objects),
+            "csv" => Some(Self::Table(Table::default())),
+            _ => None,
+        }
+    }
+
+    /// What a new manifest begins with.
+    pub(super) fn header(&self) -> Vec<u8> {
+        match self {
+            Self::Objects => Vec::new(),
+            Self::Table(table) => table.header(),
+        }
+    }
+
+    /// Appends rows to a buffer.
+    pub(super) fn encode(&self, rows: &[Row], buffer: &mut Vec<u8>) {
+        match self {
+            Self::Objects => rows.iter().for_each(|row| {
+                // Neither a row nor memory gives an error.
+                let _ = serde_json::to_writer(&mut *buffer, &Wire::new(row));
+                buffer.push(b'\n');
+            }),
+            Self::Table(table) => table.encode(rows, buffer),
+        }
+    }
+
+    /// What some bytes say that end with a line's end.
+    pub(super) fn decode(&self, bytes: &[u8], splitter: &mut Splitter) -> Parsed {
+        match self {
+            Self::Objects => object(bytes),
+            Self::Table(table) => match splitter.split(bytes) {
+                Fields::Open => Parsed::Open,
+                Fields::Bad => Parsed::Damaged,
+                Fields::Whole(fields) => table
+                    .decode(&fields)
+                    .map_or(Parsed::Damaged, |row| Parsed::Row(Box::new(row))),
+            },
+        }
+    }
+
+    /// Whether a file that ends in these bytes, and holds nothing before them, may be a manifest of this format whose first
+    /// write was torn.
+    pub(super) fn is_torn_beginning(&self, bytes: &[u8]) -> bool {
+        let agrees = |whole: &[u8]| whole.starts_with(bytes) || bytes.starts_with(whole);
+        match self {
+            _ if bytes.iter().all(|byte| *byte == 0) => true,
+            Self::Objects => BEGINNINGS.iter().any(|text| agrees(text.as_bytes())),
+            Self::Table(table) => table.header().starts_with(bytes),
+        }
+    }
+}
+
+fn object(bytes: &[u8]) -> Parsed {
+    let damaged = || {
+        let ours = BEGINNINGS
+            .iter()
+            .any(|text| bytes.starts_with(text.as_bytes()));
+        if ours {
+            Parsed::Damaged
+        } else {
+            Parsed::Strange
+        }
+    };
+    match serde_json::from_slice::<Wire<'_>>(bytes) {
+        Ok(wire) => {
+            let checked = wire.check.is_some();
+            match wire.row() {
+                Some(row) => Parsed::Row(Box::new(row)),
+                None if checked => Parsed::Damaged,
+                None => damaged(),
+            }
+        }
+        Err(_) => damaged(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Which jobs are done, in 20 bytes each: a million rows are 20 MB, whatever their URLs' length.
+//!
+//! A job is known by 96 bits of a hash: among a million jobs two are alike once in 10^17 runs. The list is made as large as it
+//! will be before the first row is read, since one that grows by doubling needs three times the memory for a moment.
+
+use std::collections::TryReserveError;
+
+/// A row's job, and its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    /// The front of the job's hash.
+    job: [u32; 3],
+    /// The row's offset, doubled, and one more when the job was done by it; the upper half first. In words, so that no byte is
+    /// lost to alignment, and in this order, so that the last row of a job is sorted last.
+    place: [u32; 2],
+}
+
+/// The last row of each job.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: Vec<Entry>,
+}
+
+/// Where a job's last row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Last {
+    /// Its offset in the file.
+    pub(super) at: u64,
+    /// Whether it says that the job is done.
+    pub(super) done: bool,
+}
+
+impl Index {
+    /// One with room for so many rows.
+    pub(super) fn for_rows(rows: u64) -> Result<Self, TryReserveError> {
+        let mut entries = Vec::new();
+        entries.try_reserve_exact(usize::try_from(rows).unwrap_or(usize::MAX))?;
+        Ok(Self { entries })
+    }
+
+    /// Takes a row's place. The rows come in the order of the file.
+    pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: Last) {
+        self.entries.push(Entry {
+            job: job(url, path),
+            place: pack(last),
+        });
+    }
+
+    /// Keeps the last row of each job; before that nothing is found.
+    pub(super) fn settle(&mut self) {
+        self.entries.sort_unstable();
+        self.entries.dedup_by(|later, kept| {
+            let same = later.job == kept.job;
+            if same {
+                kept.place = later.place;
+            }
+            same
+        });
+        self.entries.shrink_to_fit();
+    }
+
+    /// A job's last row.
+    pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<Last> {
+        let job = job(url, path);
+        let at = self
+            .entries
+            .binary_search_by_key(&job, |entry| entry.job)
+            .ok()?;
+        Some(unpack(self.entries[at].place))
+    }
+
+    /// How many jobs are done, and how many are not.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        let done = self
+            .entries
+            .iter()
+            .filter(|entry| unpack(entry.place).done)
+            .count();
+        (done as u64, (self.entries.len() - done) as u64)
+    }
+
+    /// Bytes held.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+/// The front of the hash of what a job is known by. No URL has the byte between the two.
+fn job(url: &str, path: Option<&str>) -> [u32; 3] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(url.as_bytes());
+    hasher.update(&[0xff]);
+    hasher.update(path.unwrap_or_default().as_bytes());
+    let hash = hasher.finalize();
+    let word = |at: usize| {
+        let bytes = hash.as_bytes();
+        u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
+    [word(0), word(4), word(8)]
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the two halves of a word, each taken by itself"
+)]
+fn pack(last: Last) -> [u32; 2] {
+    let word = last.at << 1 | u64::from(last.done);
+    [(word >> 32) as u32, word as u32]
+}
+
+fn unpack([upper, lower]: [u32; 2]) -> Last {
+    let word = u64::from(upper) << 32 | u64::from(lower);
+    Last {
+        at: word >> 1,
+        done: word & 1 == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// So much may a row take that a million of them and everything else fit in 64 MiB.
+    #[test]
+    fn c1_a_million_rows_take_twenty_megabytes_and_never_more() {
+        let mut index = Index::for_rows(1_000_000).unwrap();
+        let before = index.bytes();
+        for n in 0..1_000_000u64 {
+            // Every third job has two rows.
+            let url = format!("http://h.test/{}", n - n % 4 / 3);
+            index.push(
+                &url,
+                None,
+                Last {
+                    at: n * 300,
+                    done: n % 2 == 0,
+                },
+            );
+        }
+        assert_eq!(index.bytes(), before, "it grew");
+        assert_eq!(before, 20_000_000);
+        index.settle();
+        assert_eq!(index.counts(), (250_000, 500_000));
+        assert_eq!(index.bytes(), 750_000 * 20);
+        assert_eq!(
+            index.find("http://h.test/2", None),
+            Some(Last {
+                at: 900,
+                done: false
+            })
+        );
+    }
+
+    #[test]
+    fn a_size_that_no_memory_has_is_an_error() {
+        assert!(Index::for_rows(u64::MAX).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_last_row_of_each_job_is_what_is_found(
+            rows in prop::collection::vec((0u8..8, prop::option::of(1u8..3), any::<bool>(), 0u64..1 << 40), 0..40),
+        ) {
+            let mut index = Index::for_rows(rows.len() as u64).unwrap();
+            let mut model = HashMap::new();
+            let mut at = 0;
+            for (url, path, done, length) in rows {
+                at += length;
+                let (url, path) = (format!("u{url}"), path.map(|path| format!("p{path}")));
+                index.push(&url, path.as_deref(), Last { at, done });
+                model.insert((url, path), Last { at, done });
+                at += 1;
+            }
+            index.settle();
+            let done = model.values().filter(|last| last.done).count() as u64;
+            prop_assert_eq!(index.counts(), (done, model.len() as u64 - done));
+            for ((url, path), last) in model {
+                prop_assert_eq!(index.find(&url, path.as_deref()), Some(last));
+                prop_assert_eq!(index.find(&format!("{url}x"), path.as_deref()), None);
+            }
+        }
+    }
+}

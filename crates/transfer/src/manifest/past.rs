@@ -1,0 +1,312 @@
+//! What earlier runs with a manifest came to.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use super::format::Format;
+use super::index::{Index, Last};
+use super::row::{Row, State};
+use super::scan::{Found, Line, Lines, Scan};
+use super::split::{Fields, Splitter};
+use super::table::Table;
+use crate::disk::Storage;
+
+/// So many damaged lines are named; the others are only counted.
+const NAMED: usize = 10;
+
+/// So many shards are remembered, the latest: more than can be without their final names at once, since each of those is open.
+const SHARDS: usize = 1024;
+
+/// Worth telling the user, though the manifest is of use. Display is the text of a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// What the end of the last run tore: a row that was not whole was cut off.
+    Torn {
+        /// Bytes cut off.
+        bytes: u64,
+    },
+    /// Lines that are no rows any more. They were left as they are.
+    Damaged {
+        /// How many.
+        count: u64,
+        /// The numbers of the first of them, counted from 1.
+        lines: Vec<u64>,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Torn { bytes } => {
+                write!(
+                    f,
+                    "its last {bytes} bytes were not written whole and were cut off"
+                )
+            }
+            Self::Damaged { count, lines } => {
+                let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+                let more = if *count > lines.len() as u64 {
+                    " and others"
+                } else {
+                    ""
+                };
+                write!(
+                    f,
+                    "{count} of its lines are damaged and count for nothing: {}{more}",
+                    lines.join(", ")
+                )
+            }
+        }
+    }
+}
+
+/// What earlier runs came to: for each job its last row. Rows that are appended meanwhile are not in it.
+///
+/// Holds 20 bytes for each row that was there, and reads in the file what is asked for more rarely.
+#[derive(Debug)]
+pub struct Past {
+    storage: Arc<dyn Storage>,
+    format: Format,
+    index: Index,
+    shards: VecDeque<(String, u64)>,
+    warnings: Vec<Warning>,
+}
+
+/// A file that was read as a manifest.
+pub(super) struct Reading {
+    /// What it says.
+    pub(super) past: Past,
+    /// How rows are written in it.
+    pub(super) format: Format,
+    /// So many bytes of it are whole lines; what follows is torn.
+    pub(super) whole: u64,
+}
+
+impl Past {
+    /// Whether a job was done: its last row says so. A row that says it was skipped, unless nothing had changed, is passed over.
+    #[must_use]
+    pub fn is_done(&self, url: &str, path: Option<&str>) -> bool {
+        self.index.find(url, path).is_some_and(|last| last.done)
+    }
+
+    /// The entity tag of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none,
+    /// and the job is fetched again.
+    #[must_use]
+    pub fn etag(&self, url: &str, path: Option<&str>) -> Option<String> {
+        let last = self.index.find(url, path).filter(|last| last.done)?;
+        match Scan::at(&*self.storage, &self.format, last.at).next() {
+            // Somebody may have written to the file in spite of the lock, and two jobs may have one hash.
+            Ok(Found::Row { row, .. }) if row.url == url && row.path.as_deref() == path => row.etag,
+            _ => None,
+        }
+    }
+
+    /// How many jobs are done.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.index.counts().0
+    }
+
+    /// How many jobs failed, so that they are tried again.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.index.counts().1
+    }
+
+    /// For each of the latest shards the end of the last entry that a row speaks of, in the order in which they were begun.
+    pub fn shards(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.shards.iter().map(|(name, end)| (&**name, *end))
+    }
+
+    /// What was wrong with the file.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Reads a file; `None` when it is no manifest. Changes nothing in it.
+    pub(super) fn read(storage: &Arc<dyn Storage>, format: Format) -> io::Result<Option<Reading>> {
+        let length = storage.length()?;
+        let mut lines = Lines::new(&**storage);
+        let Some(opened) = open(&mut lines, format)? else {
+            return Ok(None);
+        };
+        let rows = Lines::new(&**storage).count()?;
+        let mut past = Self {
+            storage: Arc::clone(storage),
+            format: opened.format.clone(),
+            index: Index::for_rows(rows).map_err(io::Error::other)?,
+            shards: VecDeque::new(),
+            warnings: Vec::new(),
+        };
+        let mut tally = Tally::new(opened.ours);
+        let mut scan = Scan::behind(lines, &**storage, &opened.format);
+        let mut whole = loop {
+            match scan.next()? {
+                Found::Row { at, row } => {
+                    tally.row();
+                    past.take(at, &row);
+                }
+                Found::Damaged {
+                    at,
+                    line,
+                    ours,
+                    open,
+                } => tally.damaged(at, line, ours, open),
+                Found::End { whole } => break whole,
+            }
+        };
+        let ours = tally.ours || (whole == 0 && opened.torn);
+        if !ours {
+            return Ok(None);
+        }
+        if let Some(at) = tally.cut() {
+            whole = at;
+        }
+        past.index.settle();
+        past.warnings = tally.warnings(length - whole);
+        let format = opened.format;
+        Ok(Some(Reading {
+            past,
+            format,
+            whole,
+        }))
+    }
+
+    /// Takes what a row says.
+    fn take(&mut self, at: u64, row: &Row) {
+        let done = match row.state {
+            State::Done => true,
+            State::Failed => false,
+            State::Skipped if row.status == Some(304) => true,
+            State::Skipped => return,
+        };
+        self.index
+            .push(&row.url, row.path.as_deref(), Last { at, done });
+        let placed = row.shard.as_ref().filter(|_| row.state == State::Done);
+        let Some(placed) = placed else { return };
+        let known = self
+            .shards
+            .iter_mut()
+            .rev()
+            .find(|(name, _)| *name == placed.shard);
+        if let Some((_, end)) = known {
+            *end = placed.end.max(*end);
+            return;
+        }
+        if self.shards.len() == SHARDS {
+            self.shards.pop_front();
+        }
+        self.shards.push_back((placed.shard.clone(), placed.end));
+    }
+}
+
+/// What the front of a file says about it.
+struct Opened {
+    format: Format,
+    /// Whether it is a manifest already, or rows have to show that.
+    ours: bool,
+    /// Whether it is one if nothing stands in it but this.
+    torn: bool,
+}
+
+/// Reads the header, where the format has one; `None` when it is another's.
+fn open(lines: &mut Lines<'_>, format: Format) -> io::Result<Option<Opened>> {
+    let mut first = Vec::new();
+    if format == Format::Objects {
+        // Looked at without being taken: it is a row.
+        let torn = lines.torn_only(&mut first)? && format.is_torn_beginning(&first);
+        return Ok(Some(Opened {
+            format,
+            ours: false,
+            torn,
+        }));
+    }
+    let mut splitter = Splitter::new();
+    let header = match lines.next(&mut first)? {
+        Line::End => {
+            return Ok(Some(Opened {
+                format,
+                ours: false,
+                torn: true,
+            }));
+        }
+        Line::Torn => {
+            let torn = format.is_torn_beginning(&first);
+            return Ok(torn.then_some(Opened {
+                format,
+                ours: false,
+                torn,
+            }));
+        }
+        Line::Long => return Ok(None),
+        Line::Whole => splitter.split(&first),
+    };
+    let Fields::Whole(columns) = header else {
+        return Ok(None);
+    };
+    let columns = columns.into_iter().map(str::to_owned).collect();
+    Ok(Table::with(columns).map(|table| Opened {
+        format: Format::Table(table),
+        ours: true,
+        torn: false,
+    }))
+}
+
+/// Counts what is wrong.
+struct Tally {
+    /// Whether anything showed that the file is a manifest.
+    ours: bool,
+    count: u64,
+    lines: Vec<u64>,
+    /// Where a row begins that the end of the file cuts off, and how many lines were damaged before it.
+    open: Option<(u64, u64)>,
+}
+
+impl Tally {
+    fn new(ours: bool) -> Self {
+        Self {
+            ours,
+            count: 0,
+            lines: Vec::new(),
+            open: None,
+        }
+    }
+
+    fn row(&mut self) {
+        self.ours = true;
+        self.open = None;
+    }
+
+    fn damaged(&mut self, at: u64, line: u64, ours: bool, open: bool) {
+        self.ours |= ours;
+        if open && self.open.is_none() {
+            self.open = Some((at, self.count));
+        }
+        self.count += 1;
+        if self.lines.len() < NAMED {
+            self.lines.push(line);
+        }
+    }
+
+    /// Where a torn row of several lines begins; its lines are not damaged, then.
+    fn cut(&mut self) -> Option<u64> {
+        let (at, count) = self.open?;
+        self.count = count;
+        self.lines.truncate(usize::try_from(count).unwrap_or(NAMED));
+        Some(at)
+    }
+
+    fn warnings(self, torn: u64) -> Vec<Warning> {
+        let damaged = Warning::Damaged {
+            count: self.count,
+            lines: self.lines,
+        };
+        let torn = (torn > 0).then_some(Warning::Torn { bytes: torn });
+        torn.into_iter()
+            .chain((self.count > 0).then_some(damaged))
+            .collect()
+    }
+}

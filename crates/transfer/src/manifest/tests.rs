@@ -1,0 +1,482 @@
+//! The manifest as its callers see it: what goes in comes out, one process at a time, and no file of somebody else's is touched.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use proptest::prelude::*;
+
+use super::doubles::{any_row, append, row, rows};
+use super::wire::one_line;
+use super::*;
+use crate::archive::Placed;
+use crate::disk::doubles::Disk;
+
+const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
+
+fn jobs_done(past: &Past, jobs: u64) -> Vec<u64> {
+    let done = |n: &u64| past.is_done(&format!("http://h.test/{n}"), Some(&format!("d/{n}")));
+    (0..jobs).filter(done).collect()
+}
+
+#[test]
+fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        // Interrupted at half: of ten jobs every third failed, and five have no row.
+        let first: Vec<Row> = (0..5).map(|n| row(n, n % 3 != 0)).collect();
+        let past = append(&path, &first);
+        assert_eq!((past.done(), past.failed()), (0, 0));
+        drop(past);
+        let again: Vec<Row> = [0, 5, 6, 7, 8, 9].map(|n| row(n, true)).to_vec();
+        let past = append(&path, &again);
+        assert_eq!(jobs_done(&past, 10), [1, 2, 4]);
+        assert_eq!((past.done(), past.failed()), (3, 2));
+        drop(past);
+        let (_, past) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&past, 10), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+        assert!(past.warnings().is_empty(), "{:?}", past.warnings());
+        // Both halves of what a job is known by.
+        assert!(!past.is_done("http://h.test/1", Some("d/2")));
+        assert!(!past.is_done("http://h.test/1", None));
+    }
+}
+
+#[test]
+fn c6_the_last_row_of_a_job_rules_and_skips_are_passed_over() {
+    let skipped = |n, status| Row {
+        state: State::Skipped,
+        status,
+        etag: Some("\"of the 304\"".into()),
+        ..row(n, true)
+    };
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let written = [
+            row(0, true),
+            row(0, false),
+            row(1, true),
+            skipped(1, None),
+            row(2, false),
+            skipped(2, Some(200)),
+            row(3, true),
+            skipped(3, Some(304)),
+            skipped(4, Some(304)),
+            skipped(5, None),
+        ];
+        drop(append(&path, &written));
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&past, 6), [1, 3, 4]);
+        let etag = |n: u64| past.etag(&format!("http://h.test/{n}"), Some(&format!("d/{n}")));
+        assert_eq!(etag(0), None, "what failed is fetched whole");
+        assert_eq!(etag(1).as_deref(), Some("\"v1\""));
+        assert_eq!(etag(3).as_deref(), Some("\"of the 304\""));
+        assert_eq!(etag(9), None);
+    }
+}
+
+#[test]
+fn shards_are_remembered_with_the_end_of_their_last_entry() {
+    let placed = |n, shard: &str, end| Row {
+        shard: Some(Placed {
+            shard: shard.into(),
+            offset: end - 512,
+            end,
+        }),
+        ..row(n, true)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.csv");
+    let failed = Row {
+        state: State::Failed,
+        ..placed(3, "t-000001.tar", 9999)
+    };
+    drop(append(
+        &path,
+        &[
+            placed(0, "t-000000.tar", 1024),
+            placed(1, "t-000000.tar", 2048),
+            placed(2, "t-000001.tar", 512),
+            failed,
+        ],
+    ));
+    let (_manifest, past) = Manifest::open(&path).unwrap();
+    let shards: Vec<(&str, u64)> = past.shards().collect();
+    assert_eq!(shards, [("t-000000.tar", 2048), ("t-000001.tar", 512)]);
+}
+
+#[test]
+fn c6_only_one_process_works_with_a_manifest() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.jsonl");
+    let (manifest, past) = Manifest::open(&path).unwrap();
+    let refused = Manifest::open(&path).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!("another haul is working with {}", path.display())
+    );
+    drop((manifest, past));
+    assert!(Manifest::open(&path).is_ok());
+}
+
+#[test]
+fn the_ending_says_the_format_and_another_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for good in ["a.jsonl", "a.ndjson", "a.JSONL", "a.csv", "a.b.Csv"] {
+        assert!(Manifest::open(&dir.path().join(good)).is_ok(), "{good}");
+    }
+    for bad in ["a.json", "a", "csv", ".csv", "a.csv.gz"] {
+        let error = Manifest::open(&dir.path().join(bad))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(".jsonl") && error.contains(".csv"),
+            "{error}"
+        );
+        assert!(!dir.path().join(bad).exists());
+    }
+    std::fs::create_dir(dir.path().join("d.csv")).unwrap();
+    let error = Manifest::open(&dir.path().join("d.csv")).unwrap_err();
+    assert!(matches!(error, ManifestError::NotAFile { .. }), "{error}");
+}
+
+#[test]
+fn a_file_of_somebody_else_is_refused_and_not_touched() {
+    let list = "{\"url\":\"http://h.test/1\",\"path\":\"p\"}";
+    let states = "{\"state\":\"done\",\"title\":\"tidy up\"}\n{\"state\":\"CA\",\"url\":\"http://h.test\"}\n";
+    let table = "state,url,path\ndone,http://h.test/1,p\n";
+    let objects = [
+        list,
+        "{\"a\":1}\n{\"b\":2}\n",
+        "[1,2]",
+        "{\"state\":\"CA\"}",
+        states,
+        "text\n",
+        "\n\n",
+        "\0\0x\n",
+        table,
+    ];
+    let tables = [
+        "a,b\n1,2\n",
+        "url,path\nhttp://h.test/1,p\n",
+        "url",
+        "state,url,path,check,url\n",
+        table,
+        "\n",
+        "\0\n",
+        list,
+        "\"state,url",
+    ];
+    let files = objects
+        .map(|text| ("m.jsonl", text))
+        .into_iter()
+        .chain(tables.map(|text| ("m.csv", text)));
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let error = Manifest::open(&path).expect_err(text);
+        assert!(
+            matches!(error, ManifestError::NotAManifest { .. }),
+            "{error}: {text:?}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
+
+#[test]
+fn columns_and_keys_that_are_not_ours_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.csv");
+    drop(append(&path, &[row(0, true)]));
+    // As a newer haul, or a spreadsheet, may leave it: another order, another column, two of ours gone; CRLF and a mark in front.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let mut lines = text.lines().map(fields);
+    let (header, first) = (lines.next().unwrap(), lines.next().unwrap());
+    let turned = |fields: &[String], new: &str| {
+        let left: Vec<&str> = fields.iter().rev().map(String::as_str).collect();
+        format!(
+            "{},{new},{}\r\n",
+            left[..3].join(","),
+            left[3..]
+                .iter()
+                .filter(|f| !f.contains("ms_"))
+                .copied()
+                .collect::<Vec<_>>()
+                .join(",")
+        )
+    };
+    let drop_ms: Vec<String> = first
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !header[*at].starts_with("ms_"))
+        .map(|(_, f)| f.clone())
+        .collect();
+    std::fs::write(
+        &path,
+        format!(
+            "\u{feff}{}{}",
+            turned(&header, "mine"),
+            turned(&drop_ms, "kept")
+        ),
+    )
+    .unwrap();
+    let past = append(&path, &[row(1, true)]);
+    assert_eq!(jobs_done(&past, 3), [0]);
+    drop(past);
+    let (_manifest, past) = Manifest::open(&path).unwrap();
+    assert_eq!(jobs_done(&past, 3), [0, 1]);
+    assert_eq!(
+        past.etag("http://h.test/0", Some("d/0")).as_deref(),
+        Some("\"v0\"")
+    );
+    assert!(past.warnings().is_empty(), "{:?}", past.warnings());
+    assert!(std::fs::read_to_string(&path).unwrap().contains(",kept,"));
+
+    let path = dir.path().join("m.jsonl");
+    drop(append(&path, &[row(0, true)]));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let more = text
+        .replacen('{', "{ \"mine\": [1, {}], ", 1)
+        .replace("\n", "\r\n");
+    std::fs::write(&path, format!("\u{feff}{more}")).unwrap();
+    assert_eq!(jobs_done(&append(&path, &[row(1, true)]), 3), [0]);
+    assert_eq!(rows(&path), [row(0, true), row(1, true)]);
+}
+
+#[test]
+fn a_row_that_was_changed_counts_for_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in BOTH {
+        let path = dir.path().join(name);
+        drop(append(&path, &[row(0, true), row(1, false), row(2, true)]));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("failed", "done")).unwrap();
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&past, 3), [0, 2]);
+        let line = if name == "m.csv" { 3 } else { 2 };
+        assert_eq!(
+            past.warnings(),
+            [Warning::Damaged {
+                count: 1,
+                lines: vec![line]
+            }]
+        );
+    }
+}
+
+#[test]
+fn what_peers_say_stands_on_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in BOTH {
+        let path = dir.path().join(name);
+        let mut bad = row(0, false);
+        bad.error.as_mut().unwrap().text = "so\r\ndone,http://h.test/1,d/1\u{85}".into();
+        drop(append(&path, &[bad]));
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert_eq!(lines, if name == "m.csv" { 2 } else { 1 });
+        assert_eq!(
+            rows(&path)[0].error.as_ref().unwrap().text,
+            "so  done,http://h.test/1,d/1 "
+        );
+    }
+}
+
+#[test]
+fn a_row_too_long_to_be_read_costs_its_job_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in BOTH {
+        let path = dir.path().join(name);
+        let long = Row {
+            etag: Some("x".repeat(3 << 20)),
+            ..row(1, true)
+        };
+        drop(append(&path, &[row(0, true), long, row(2, true)]));
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&past, 3), [0, 2]);
+        assert!(matches!(
+            past.warnings(),
+            [Warning::Damaged { count: 1, .. }]
+        ));
+    }
+}
+
+#[test]
+fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
+    for name in BOTH {
+        for room in (0..2000).step_by(7) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            drop(append(&path, &[row(0, true)]));
+            let before = std::fs::read(&path).unwrap();
+            let disk = Disk::with_room(before.len() as u64 + room);
+            let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+            let more: Vec<Row> = (1..12).map(|n| row(n, true)).collect();
+            manifest.append(&more).unwrap();
+            let full = manifest.sync();
+            if let Err(error) = full {
+                let ManifestError::Local { source, .. } = error else {
+                    panic!("{error}")
+                };
+                assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+                assert_eq!(std::fs::read(&path).unwrap(), before);
+                disk.room.store(u64::MAX, Ordering::SeqCst);
+                manifest.sync().unwrap();
+            }
+            drop((manifest, past));
+            assert_eq!(rows(&path).len(), 12);
+        }
+    }
+}
+
+#[test]
+fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.jsonl");
+    let disk = Disk::with_room(300);
+    let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+    disk.cuts.store(false, Ordering::SeqCst);
+    manifest.append(&[row(0, true), row(1, true)]).unwrap();
+    assert!(manifest.sync().is_err());
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 300);
+    disk.room.store(u64::MAX, Ordering::SeqCst);
+    manifest.sync().unwrap();
+    drop((manifest, past));
+    assert_eq!(rows(&path), [row(0, true), row(1, true)]);
+}
+
+#[test]
+fn b2_after_a_sync_that_failed_nothing_is_promised() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::with_room(u64::MAX);
+    let (mut manifest, _past) =
+        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+    manifest.append(&[row(0, true)]).unwrap();
+    manifest.sync().unwrap();
+    assert_eq!(disk.calls(), "ws");
+    disk.forgets.store(true, Ordering::SeqCst);
+    assert!(matches!(
+        manifest.sync(),
+        Err(ManifestError::Local { action: "sync", .. })
+    ));
+    disk.forgets.store(false, Ordering::SeqCst);
+    assert!(matches!(manifest.sync(), Err(ManifestError::Lost { .. })));
+}
+
+#[test]
+fn a_failing_disk_does_not_make_the_buffer_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::with_room(0);
+    let (mut manifest, _past) =
+        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+    let some: Vec<Row> = (0..64).map(|n| row(n, true)).collect();
+    let refused = (0..1000)
+        .filter(|_| manifest.append(&some).is_err())
+        .count();
+    assert!(refused > 900);
+    assert!(manifest.buffered() < 1 << 20);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_manifest_leads_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, link) = (dir.path().join("real.csv"), dir.path().join("link.csv"));
+    std::os::unix::fs::symlink("real.csv", &link).unwrap();
+    drop(append(&link, &[row(0, true)]));
+    assert_eq!(rows(&path), [row(0, true)]);
+}
+
+#[test]
+#[ignore = "a measurement, of use with --release alone"]
+#[expect(clippy::disallowed_methods, reason = "real time is what is measured")]
+fn c1_a_million_rows_are_appended_and_read_back_in_seconds() {
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let begin = std::time::Instant::now();
+        let (mut manifest, past) = Manifest::open(&path).unwrap();
+        for n in 0..1_000_000 {
+            manifest.append(&[row(n, n % 100 != 0)]).unwrap();
+        }
+        manifest.sync().unwrap();
+        let written = begin.elapsed();
+        drop((manifest, past));
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        let read = begin.elapsed() - written;
+        assert_eq!((past.done(), past.failed()), (990_000, 10_000));
+        assert!(
+            written.as_secs() < 2 && read.as_secs() < 3,
+            "{name}: {written:?} {read:?}"
+        );
+    }
+}
+
+/// As it is read again: see [`RowError::text`].
+fn as_read(row: &Row) -> Row {
+    let mut row = row.clone();
+    if let Some(error) = &mut row.error {
+        error.text = one_line(&error.text).into_owned();
+    }
+    row
+}
+
+fn round_trip(path: &Path, groups: &[Vec<Row>]) -> Vec<Row> {
+    for group in groups {
+        drop(append(path, group));
+    }
+    rows(path)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn any_rows_are_read_back_as_they_were_written(
+        groups in prop::collection::vec(prop::collection::vec(any_row(), 0..4), 1..3),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let expected: Vec<Row> = groups.iter().flatten().map(as_read).collect();
+        for name in BOTH {
+            prop_assert_eq!(&round_trip(&dir.path().join(name), &groups), &expected);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// A kill leaves what was written, and takes what was not. (No process of its own is killed here: while one is started, it holds
+    /// the locks of all other tests.)
+    #[test]
+    fn c6_a_kill_at_any_moment_loses_no_row_that_was_synced(
+        runs in prop::collection::vec(prop::collection::vec((0usize..40, any::<bool>()), 0..5), 1..5),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        for name in BOTH {
+            let path = dir.path().join(name);
+            let (mut tried, mut synced) = (0, 0);
+            for run in &runs {
+                let (mut manifest, past) = Manifest::open(&path).unwrap();
+                prop_assert!((synced..=tried).contains(&past.done()), "{} of {synced} to {tried}", past.done());
+                prop_assert_eq!(jobs_done(&past, tried).len() as u64, past.done(), "not the first of them");
+                prop_assert!((0..past.done()).all(|n| jobs_done(&past, n + 1).contains(&n)));
+                tried = past.done();
+                for (count, sync) in run {
+                    // Large ones, so that some are written before they are synced.
+                    let large = |n| Row { checksums: vec![(haul_plan::Algorithm::Md5, "0".repeat(20_000)); 1], ..row(n, true) };
+                    let more: Vec<Row> = (tried..tried + *count as u64).map(large).collect();
+                    manifest.append(&more).unwrap();
+                    tried += *count as u64;
+                    if *sync {
+                        manifest.sync().unwrap();
+                        synced = tried;
+                    }
+                }
+            }
+        }
+    }
+}

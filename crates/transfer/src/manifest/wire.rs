@@ -1,0 +1,207 @@
+//! A row as named fields: what both formats write and read, and the check over what a later run acts on.
+//!
+//! The state stands first, so that a torn first line of a manifest cannot be taken for a list of URLs, nor such a list for it.
+
+use std::borrow::Cow;
+
+use haul_plan::Algorithm;
+use serde::{Deserialize, Serialize};
+
+use super::row::{Millis, Row, RowError, State};
+use crate::archive::Placed;
+use crate::checksum::crc32c;
+use crate::error::Class;
+
+/// A row's fields under the names that they have in the file. What is unknown in a line is passed over; what a line lacks (an
+/// older haul's) is as if it were not known, but for what makes it a row.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Wire<'a> {
+    /// `done`, `failed` or `skipped`.
+    #[serde(borrow)]
+    pub(super) state: Cow<'a, str>,
+    /// Half of what a job is known by.
+    #[serde(borrow)]
+    pub(super) url: Cow<'a, str>,
+    /// The other half.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) path: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<u16>,
+    #[serde(default)]
+    pub(super) bytes: u64,
+    /// `algorithm:hex`, the first of them.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) checksum: Option<Cow<'a, str>>,
+    /// The others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) checksums: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) etag: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) attempts: u32,
+    #[serde(default)]
+    pub(super) ms: Millis,
+    /// As [`class_name`] has it; what a newer haul calls otherwise is not known here.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) error_class: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) error: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) shard: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) offset: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<u64>,
+    /// [`Wire::sum`] in hexadecimal.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) check: Option<Cow<'a, str>>,
+}
+
+#[expect(clippy::ref_option, reason = "the signature that serde calls it with")]
+fn is_empty(text: &Option<Cow<'_, str>>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
+}
+
+impl<'a> Wire<'a> {
+    /// A row's fields, with their check.
+    pub(super) fn new(row: &'a Row) -> Self {
+        let mut checksums = row
+            .checksums
+            .iter()
+            .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
+        let mut wire = Self {
+            state: Cow::Borrowed(state_name(row.state)),
+            url: Cow::Borrowed(&row.url),
+            path: row.path.as_deref().map(Cow::Borrowed),
+            status: row.status,
+            bytes: row.bytes,
+            checksum: checksums.next().map(Cow::Owned),
+            checksums: checksums.collect(),
+            etag: row.etag.as_deref().map(Cow::Borrowed),
+            attempts: row.attempts,
+            ms: row.ms,
+            error_class: row
+                .error
+                .as_ref()
+                .map(|error| class_name(error.class).into()),
+            error: row.error.as_ref().map(|error| one_line(&error.text)),
+            line: row.line,
+            shard: row
+                .shard
+                .as_ref()
+                .map(|placed| Cow::Borrowed(&*placed.shard)),
+            offset: row.shard.as_ref().map(|placed| placed.offset),
+            end: row.shard.as_ref().map(|placed| placed.end),
+            check: None,
+        };
+        wire.check = Some(Cow::Owned(wire.sum()));
+        wire
+    }
+
+    /// The row that these fields say; `None` where they say none, or their check says that they are not what was written.
+    pub(super) fn row(self) -> Option<Row> {
+        let full =
+            |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
+        if self.check.as_deref() != Some(&*self.sum()) {
+            return None;
+        }
+        let state = [State::Done, State::Failed, State::Skipped]
+            .into_iter()
+            .find(|state| state_name(*state) == self.state)?;
+        let first = full(self.checksum);
+        let checksums = first.iter().chain(&self.checksums);
+        let error = full(self.error_class).and_then(|name| class_of(&name));
+        Some(Row {
+            line: self.line,
+            url: Some(self.url.into_owned()).filter(|url| !url.is_empty())?,
+            path: full(self.path),
+            state,
+            status: self.status,
+            bytes: self.bytes,
+            checksums: checksums.filter_map(|text| checksum(text)).collect(),
+            etag: full(self.etag),
+            attempts: self.attempts,
+            ms: self.ms,
+            error: error.map(|class| RowError {
+                class,
+                text: self.error.map_or_else(String::new, Cow::into_owned),
+            }),
+            shard: full(self.shard).map(|shard| Placed {
+                shard,
+                offset: self.offset.unwrap_or_default(),
+                end: self.end.unwrap_or_default(),
+            }),
+        })
+    }
+
+    /// CRC-32C over the fields that a later run acts on: texts ended by a byte that none has, where one that is not there counts as
+    /// empty; numbers in eight bytes, the first first, after one that says whether they are there. Never another set of fields: a
+    /// newer haul may add columns, and an older one still checks its rows.
+    fn sum(&self) -> String {
+        let mut bytes = Vec::with_capacity(512);
+        let texts = [
+            Some(&self.url),
+            self.path.as_ref(),
+            Some(&self.state),
+            self.etag.as_ref(),
+            self.shard.as_ref(),
+        ];
+        for text in texts {
+            bytes.extend_from_slice(text.map(|text| text.as_bytes()).unwrap_or_default());
+            bytes.push(0xff);
+        }
+        let status = self.status.map(u64::from);
+        for number in [status, Some(self.bytes), self.offset, self.end] {
+            bytes.push(u8::from(number.is_some()));
+            bytes.extend_from_slice(&number.unwrap_or_default().to_le_bytes());
+        }
+        format!("{:08x}", crc32c(&bytes))
+    }
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Done => "done",
+        State::Failed => "failed",
+        State::Skipped => "skipped",
+    }
+}
+
+/// As the binary's JSON calls them.
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Verification => "verification",
+        Class::LocalIo => "local_io",
+        Class::Network => "network",
+        Class::Interrupted => "interrupted",
+        Class::Usage => "usage",
+    }
+}
+
+fn class_of(name: &str) -> Option<Class> {
+    [
+        Class::Verification,
+        Class::LocalIo,
+        Class::Network,
+        Class::Interrupted,
+        Class::Usage,
+    ]
+    .into_iter()
+    .find(|class| class_name(*class) == name)
+}
+
+fn checksum(text: &str) -> Option<(Algorithm, String)> {
+    let (name, hex) = text.split_once(':')?;
+    Some((name.parse().ok()?, hex.to_owned()))
+}
+
+/// A text of somebody else's that must not look like several rows to who reads lines.
+pub(super) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
+}

@@ -1,0 +1,117 @@
+//! Files that are there already.
+
+use haul_lab::{Origin, Resource};
+use haul_transfer::Existing;
+use haul_transfer::manifest::State;
+
+use super::{Lot, shelf, small};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_a_file_that_is_there_stays_and_nothing_is_asked() {
+    let (lot, origin) = (Lot::new(), shelf(3).start().await);
+    std::fs::write(lot.path("1"), "mine").unwrap();
+    let ran = lot.get((0..3).map(|n| origin.url(&format!("/{n}")))).await;
+    assert_eq!(ran.counts(), (2, 1, 0));
+    assert_eq!(
+        (ran.row("/1").state, ran.row("/1").bytes),
+        (State::Skipped, 4)
+    );
+    assert_eq!(std::fs::read(lot.path("1")).unwrap(), b"mine");
+    assert_eq!(origin.asked().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_a_file_that_appears_meanwhile_stays_too() {
+    let lot = Lot::new();
+    let path = lot.path("f");
+    // The user's file comes while the origin is being asked.
+    let lay = move |_: &haul_lab::Asked, _: &mut haul_lab::Reply| {
+        std::fs::write(&path, "mine").unwrap();
+    };
+    let resource = Resource::new(small(8)).rule(haul_lab::When::always(), lay);
+    let origin = Origin::builder().resource("/f", resource).start().await;
+    let ran = lot.get([origin.url("/f")]).await;
+    assert!(ran.error("/f").contains("exists already"));
+    assert_eq!(std::fs::read(lot.path("f")).unwrap(), b"mine");
+    assert_eq!(lot.listing(), ["f"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_overwrite_replaces_it_with_its_rights() {
+    use std::os::unix::fs::PermissionsExt;
+    let (mut lot, origin) = (Lot::new(), shelf(2).start().await);
+    lot.get.existing = Existing::Overwrite;
+    std::fs::write(lot.path("1"), "old").unwrap();
+    std::fs::set_permissions(lot.path("1"), PermissionsExt::from_mode(0o600)).unwrap();
+    let ran = lot.get((0..2).map(|n| origin.url(&format!("/{n}")))).await;
+    assert_eq!(ran.counts(), (2, 0, 0));
+    lot.assert_file("1", &small(1));
+    let mode = std::fs::metadata(lot.path("1")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+    assert_eq!(lot.listing(), ["0", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_update_asks_whether_there_is_a_newer_one() {
+    let mut lot = Lot::new();
+    let dated = |number, tag| {
+        Resource::new(small(number))
+            .etag(tag)
+            .last_modified("Sun, 06 Nov 1994 08:49:37 GMT")
+    };
+    let origin = Origin::builder()
+        .resource("/same", dated(3, "\"s\""))
+        .resource("/newer", dated(4, "\"n1\""))
+        .start()
+        .await;
+    let urls = || [origin.url("/same"), origin.url("/newer")];
+    assert_eq!(lot.get(urls()).await.counts(), (2, 0, 0));
+    let newer = Resource::new(small(5))
+        .etag("\"n2\"")
+        .last_modified("Mon, 07 Nov 1994 08:49:37 GMT");
+    origin.swap("/newer", newer);
+    lot.get.existing = Existing::Update;
+    let ran = lot.get(urls()).await;
+    assert_eq!(ran.counts(), (1, 1, 0));
+    assert_eq!(ran.row("/same").state, State::Skipped);
+    assert_eq!(ran.row("/same").status, Some(304));
+    lot.assert_file("same", &small(3));
+    lot.assert_file("newer", &small(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_under_the_name_is_told() {
+    let (lot, origin) = (Lot::new(), shelf(1).start().await);
+    std::fs::create_dir(lot.path("0")).unwrap();
+    let ran = lot.get([origin.url("/0")]).await;
+    assert!(ran.error("/0").contains("is a directory"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_a_file_that_is_there_is_held_to_what_the_list_says_of_it() {
+    use haul_transfer::list::Entry;
+    let (lot, origin) = (Lot::new(), shelf(4).start().await);
+    std::fs::write(lot.path("1"), small(1).to_vec()).unwrap();
+    std::fs::write(lot.path("2"), small(3).to_vec()).unwrap();
+    std::fs::write(lot.path("3"), "of another size").unwrap();
+    let entry = |number: u64| {
+        let url = origin.url(&format!("/{number}")).parse().unwrap();
+        let sum = format!("sha256:{}", small(number).sha256());
+        let mut entry = Entry::new(number, url);
+        match number {
+            3 => entry.size = Some(small(3).length()),
+            _ => entry.checksums = vec![sum.parse().unwrap()],
+        }
+        Ok(entry)
+    };
+    let ran = lot
+        .run(Box::new((1..4).map(entry).collect::<Vec<_>>().into_iter()))
+        .await;
+    assert_eq!(ran.counts(), (1, 0, 2));
+    assert_eq!(ran.row("/1").checksums[0].1, small(1).sha256());
+    for (name, kept) in [("2", small(3).to_vec()), ("3", b"of another size".to_vec())] {
+        assert!(ran.error(&format!("/{name}")).contains("exists already"));
+        assert_eq!(std::fs::read(lot.path(name)).unwrap(), kept);
+    }
+    assert!(origin.asked().is_empty());
+}

@@ -1,0 +1,188 @@
+//! What a batch writes beside its files: the manifest that the next run goes on with, and archives in place of files.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_transfer::Existing;
+use haul_transfer::manifest::State;
+
+use super::{Lot, shelf, small};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
+    let flaky = Resource::new(small(40));
+    let origin = shelf(30).resource("/flaky", flaky).start().await;
+    for name in ["m.jsonl", "m.csv"] {
+        let mut lot = Lot {
+            manifest: Some(name),
+            ..Lot::new()
+        };
+        lot.get.retry.retries = 3;
+        let names = || (0..30).map(|n| n.to_string()).chain(["flaky".into()]);
+        let urls = || names().map(|name| origin.url(&format!("/{name}")));
+        origin.swap(
+            "/flaky",
+            Resource::new(small(40)).rule(When::always(), breakage::status(500)),
+        );
+        let ran = lot.get(urls()).await;
+        assert_eq!(ran.counts(), (30, 0, 1));
+        origin.swap("/flaky", Resource::new(small(40)));
+        let before = origin.asked().len();
+        let ran = lot.get(urls()).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 30));
+        assert_eq!(origin.asked().len() - before, 1);
+        lot.assert_file("flaky", &small(40));
+        let ran = lot.get(urls()).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((0, 0, 0), 31));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_a_batch_that_was_stopped_goes_on_with_its_manifest() {
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let stop = lot.stop.clone();
+    let enough = Resource::new(small(3)).rule(When::first(1), move |_, _| stop.cancel());
+    let origin = shelf(300).resource("/enough", enough).start().await;
+    let names = || {
+        (0..150)
+            .map(|n| n.to_string())
+            .chain(["enough".into()])
+            .chain((150..300).map(|n| n.to_string()))
+    };
+    let urls = || names().map(|name| origin.url(&format!("/{name}")));
+    let first = lot.get(urls()).await;
+    let lot = Lot {
+        stop: Default::default(),
+        ..lot
+    };
+    let asked = origin.asked().len();
+    let second = lot.get(urls()).await;
+    assert_eq!(second.summary.earlier, first.summary.done);
+    assert_eq!(first.summary.done + second.summary.done, 301);
+    assert_eq!(
+        origin.asked().len() - asked,
+        usize::try_from(second.summary.done).unwrap()
+    );
+    for number in 0..300 {
+        lot.assert_file(&number.to_string(), &small(number));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn update_asks_with_the_tag_of_the_manifest() {
+    let mut lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let dated = Resource::new(small(3)).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let origin = Origin::builder().resource("/f", dated).start().await;
+    assert_eq!(lot.get([origin.url("/f")]).await.counts(), (1, 0, 0));
+    lot.get.existing = Existing::Update;
+    let ran = lot.get([origin.url("/f")]).await;
+    assert_eq!((ran.counts(), ran.row("/f").status), ((0, 1, 0), Some(304)));
+    let asked = origin.asked();
+    let tag = asked
+        .last()
+        .unwrap()
+        .header("if-none-match")
+        .map(str::to_owned);
+    assert_eq!(tag.as_deref(), Some("\"v1\""));
+}
+
+/// What an archive holds, by name.
+fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for name in names {
+        let file = std::fs::File::open(lot.beside.path().join(name)).unwrap();
+        for entry in tar::Archive::new(file).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            let name = entry.path().unwrap().to_str().unwrap().to_owned();
+            assert!(found.insert(name, bytes).is_none(), "an entry stands twice");
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_all_sizes_become_entries_of_an_archive() {
+    let lot = Lot {
+        tar: Some(("all.tar", None)),
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let (medium, large) = (Content::random(1, 400 << 10), Content::random(2, 2 << 20));
+    let origin = shelf(60)
+        .resource("/medium", Resource::new(medium.clone()))
+        .resource("/large", Resource::new(large.clone()))
+        .start()
+        .await;
+    let names =
+        (0..60)
+            .map(|n| n.to_string())
+            .chain(["medium".into(), "large".into(), "missing".into()]);
+    let ran = lot
+        .get(names.map(|name| origin.url(&format!("/{name}"))))
+        .await;
+    assert_eq!(ran.counts(), (62, 0, 1));
+    assert!(
+        lot.listing().is_empty(),
+        "nothing is left of what was staged"
+    );
+    let found = unpacked(&lot, &["all.tar"]);
+    assert_eq!(found.len(), 62);
+    for number in 0..60 {
+        assert!(found[&number.to_string()] == small(number).to_vec());
+    }
+    assert!(found["medium"] == medium.to_vec() && found["large"] == large.to_vec());
+    let placed = ran
+        .rows
+        .iter()
+        .filter(|row| row.state == State::Done)
+        .all(|row| row.shard.is_some());
+    assert!(placed, "rows say where in the archive");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_shards_are_gone_on_with() {
+    let lot = Lot {
+        tar: Some(("s.tar", Some(64 << 10))),
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let stop = lot.stop.clone();
+    let enough = Resource::new(small(3)).rule(When::first(1), move |_, _| stop.cancel());
+    let origin = shelf(100).resource("/enough", enough).start().await;
+    let names = || {
+        (0..50)
+            .map(|n| n.to_string())
+            .chain(["enough".into()])
+            .chain((50..100).map(|n| n.to_string()))
+    };
+    let urls = || names().map(|name| origin.url(&format!("/{name}")));
+    let first = lot.get(urls()).await;
+    assert!(first.summary.done < 101);
+    let lot = Lot {
+        stop: Default::default(),
+        ..lot
+    };
+    let second = lot.get(urls()).await;
+    assert_eq!(second.summary.earlier + second.summary.done, 101);
+    let mut names: Vec<_> = std::fs::read_dir(lot.beside.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.retain(|name| name.ends_with(".tar"));
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    assert!(names.len() > 3, "{names:?}");
+    let found = unpacked(&lot, &names);
+    assert_eq!(found.len(), 101);
+    for number in 0..100 {
+        assert!(found[&number.to_string()] == small(number).to_vec());
+    }
+}

@@ -1,0 +1,151 @@
+//! Which road a job goes: one answer, a file without a name, segments.
+
+use haul_lab::{Content, Resource, When, breakage};
+use haul_transfer::manifest::State;
+
+use super::{Lot, shelf, small};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
+    let lot = Lot::new();
+    let large = Content::random(1, 3 << 20);
+    let medium = Content::random(2, 400 << 10);
+    let origin = shelf(50)
+        .resource("/large", Resource::new(large.clone()))
+        .resource("/medium", Resource::new(medium.clone()))
+        .start()
+        .await;
+    let names = ["large".into(), "medium".into()];
+    let names = names.into_iter().chain((0..50).map(|n| n.to_string()));
+    let ran = lot
+        .get(names.map(|name| origin.url(&format!("/{name}"))))
+        .await;
+    assert_eq!(ran.counts(), (52, 0, 0));
+    lot.assert_file("large", &large);
+    lot.assert_file("medium", &medium);
+    let asked = |path: &str| origin.asked().iter().filter(|a| a.path() == path).count();
+    assert_eq!(asked("/medium"), 1, "it came whole");
+    assert!(asked("/large") > 1, "it came in segments");
+    let first = origin
+        .asked()
+        .iter()
+        .filter(|a| a.path() == "/large" && a.range(3 << 20) == Some(0..512 << 10))
+        .count();
+    assert_eq!(first, 1, "the first answer was not asked for twice");
+    assert_eq!(lot.listing().len(), 52);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a2_a12_origins_without_ranges_or_lengths_are_one_answer() {
+    let lot = Lot::new();
+    let long = Content::random(4, 700 << 10);
+    let plain = |rule: fn(&haul_lab::Asked, &mut haul_lab::Reply)| {
+        Resource::new(long.clone())
+            .rule(When::always(), breakage::ignore_range)
+            .rule(When::always(), rule)
+    };
+    let origin = shelf(1)
+        .resource("/whole", plain(|_, _| {}))
+        .resource("/chunked", plain(breakage::chunked))
+        .resource("/close", plain(breakage::until_close))
+        .resource(
+            "/small",
+            Resource::new(small(40))
+                .rule(When::always(), breakage::ignore_range)
+                .rule(When::always(), breakage::chunked),
+        )
+        .start()
+        .await;
+    let names = ["whole", "chunked", "close", "small"];
+    let ran = lot
+        .get(names.map(|name| origin.url(&format!("/{name}"))))
+        .await;
+    assert_eq!(ran.counts(), (4, 0, 0));
+    for name in ["whole", "chunked", "close"] {
+        lot.assert_file(name, &long);
+    }
+    lot.assert_file("small", &small(40));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a13_a_coding_that_nobody_asked_for_is_stored_as_it_was_sent() {
+    let lot = Lot::new();
+    let resource = Resource::new(small(30)).rule(When::always(), breakage::gzip);
+    let origin = shelf(1).resource("/zip", resource).start().await;
+    let ran = lot.get([origin.url("/zip")]).await;
+    assert_eq!(ran.row("/zip").state, State::Done);
+    assert_eq!(std::fs::read(lot.path("zip")).unwrap()[..2], [0x1f, 0x8b]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a10_a_body_that_breaks_is_begun_again_and_leaves_nothing() {
+    let lot = Lot::new();
+    let medium = Content::random(6, 450 << 10);
+    let cut = Resource::new(medium.clone()).rule(When::first(2), breakage::close_after(300 << 10));
+    let origin = shelf(1).resource("/cut", cut).start().await;
+    let ran = lot.get([origin.url("/cut")]).await;
+    assert_eq!((ran.counts(), ran.row("/cut").attempts), ((1, 0, 0), 3));
+    lot.assert_file("cut", &medium);
+    assert_eq!(lot.listing(), ["cut"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_what_an_earlier_run_left_of_a_large_file_is_gone_on_with() {
+    let lot = Lot::new();
+    let large = Content::random(1, 3 << 20);
+    let cut = Resource::new(large.clone()).rule(When::served(2 << 20), breakage::status(404));
+    let origin = shelf(1).resource("/large", cut).start().await;
+    let ran = lot.get([origin.url("/large")]).await;
+    assert_eq!(ran.counts(), (0, 0, 1));
+    assert_eq!(lot.listing(), ["large.haul-journal", "large.haul-part"]);
+    origin.swap("/large", Resource::new(large.clone()));
+    let before = origin.sent();
+    let ran = lot.get([origin.url("/large")]).await;
+    assert_eq!(ran.counts(), (1, 0, 0));
+    lot.assert_file("large", &large);
+    assert!(
+        origin.sent() - before < 2 << 20,
+        "what was there came again"
+    );
+    assert_eq!(lot.listing(), ["large"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_go_into_directories_that_are_made() {
+    let (lot, origin) = (Lot::new(), shelf(2).start().await);
+    let entry = |(line, path): (u64, &str)| {
+        let url = origin.url("/1").parse().unwrap();
+        Ok(haul_transfer::list::Entry {
+            path: Some(path.into()),
+            ..haul_transfer::list::Entry::new(line, url)
+        })
+    };
+    let entries: Vec<_> = (1..).zip(["a/b/c", "a/d"]).map(entry).collect();
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (2, 0, 0));
+    lot.assert_file("a/b/c", &small(1));
+    lot.assert_file("a/d", &small(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_is_asked_when_the_first_source_fails() {
+    let (lot, bad, good) = (Lot::new(), shelf(1).start().await, shelf(9).start().await);
+    let url = |origin: &haul_lab::Origin, name: &str| origin.url(name).parse().unwrap();
+    let nobody = format!("http://127.0.0.1:{}/8", free_port());
+    let entries = ["/7", "/8"].map(|name| {
+        Ok(haul_transfer::list::Entry {
+            mirrors: vec![nobody.parse().unwrap(), url(&good, name)],
+            ..haul_transfer::list::Entry::new(1, url(&bad, name))
+        })
+    });
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (2, 0, 0));
+    lot.assert_file("7", &small(7));
+    lot.assert_file("8", &small(8));
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,455 @@
+//! One file from several origins: all share the work, and a bad one is dropped without harm.
+
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_plan::Checksum;
+use haul_transfer::{Class, Connections, GetError, Output};
+
+use crate::harness::{Case, LIMIT, Ran, content, serve};
+
+/// A mirror's resource: the same bytes, a tag of its own, as different hosts have it.
+fn copy(tag: &str) -> Resource {
+    Resource::bare(content()).etag(tag)
+}
+
+/// A mirror that takes a while to give the file: half a second over four connections.
+pub(crate) async fn paced(resource: Resource) -> Origin {
+    Origin::builder()
+        .resource("/f.bin", resource)
+        .rate_per_connection(1 << 20)
+        .start()
+        .await
+}
+
+pub(crate) fn sha256() -> Checksum {
+    format!("sha256:{}", content().sha256()).parse().unwrap()
+}
+
+/// Downloads from the first with the others as mirrors.
+pub(crate) async fn from(case: &mut Case, origins: &[&Origin]) -> Ran {
+    let urls: Vec<String> = origins.iter().map(|origin| origin.url("/f.bin")).collect();
+    case.mirrors = urls[1..].to_vec();
+    case.get(&urls[0]).await
+}
+
+#[track_caller]
+pub(crate) fn assert_dropped(ran: &Ran, origin: &Origin, why: &str) {
+    let url = origin.url("/f.bin");
+    assert!(
+        ran.warned(&format!("{url} is used no more: ")) && ran.warned(why),
+        "not dropped for {why:?}: {:?}",
+        ran.events
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_equal_ones_share_the_work() {
+    let mut case = Case::new();
+    let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    let ran = from(&mut case, &[&a, &b]).await;
+    assert_eq!(ran.outcome().fetched, content().length());
+    assert_eq!(ran.outcome().retries, 0);
+    case.assert_file(&content());
+    for origin in [&a, &b] {
+        assert!(origin.sent() > content().length() / 4, "{}", origin.sent());
+        assert!(origin.asked().iter().all(|asked| asked.status == 206));
+    }
+    // Each is asked on with its own tag.
+    for (origin, tag) in [(&a, "\"a\""), (&b, "\"b\"")] {
+        let tags: Vec<_> = origin
+            .asked()
+            .iter()
+            .map(|asked| asked.header("if-range").map(str::to_owned))
+            .collect();
+        assert!(tags.iter().flatten().all(|sent| sent == tag), "{tags:?}");
+        assert!(tags.iter().flatten().next().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_that_was_asked_for_is_that_of_each_host() {
+    let mut case = Case::new();
+    case.options.connections = Connections::Fixed(2);
+    let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    let ran = from(&mut case, &[&a, &b]).await;
+    assert_eq!(ran.outcome().connections, 4);
+    for origin in [&a, &b] {
+        assert_eq!(origin.asked().iter().map(|asked| asked.open).max(), Some(2));
+    }
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn found_by_itself_the_number_is_at_least_one_for_each() {
+    let mut case = Case::new();
+    case.options.connections = Connections::Auto { max: 16 };
+    let mut origins = Vec::new();
+    for tag in ["\"a\"", "\"b\"", "\"c\""] {
+        origins.push(paced(copy(tag)).await);
+    }
+    let ran = from(&mut case, &origins.iter().collect::<Vec<_>>()).await;
+    assert!(ran.outcome().connections >= 3);
+    assert!(origins.iter().all(|origin| origin.sent() > 0));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_was_dead_from_the_start_costs_one_request() {
+    for first in [true, false] {
+        let mut case = Case::new();
+        let (good, dead) = (paced(copy("\"a\"")).await, serve(copy("\"a\"")).await);
+        let url = dead.url("/f.bin");
+        dead.stop().await;
+        let urls = [url, good.url("/f.bin")];
+        let (one, other) = if first { (0, 1) } else { (1, 0) };
+        case.mirrors = vec![urls[other].clone()];
+        let ran = case.get(&urls[one]).await;
+        ran.outcome();
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_does_not_have_it_is_dropped_at_once() {
+    for first in [true, false] {
+        let mut case = Case::new();
+        let good = paced(copy("\"a\"")).await;
+        let without = serve(copy("\"b\"").rule(When::always(), breakage::status(404))).await;
+        let origins = if first {
+            [&without, &good]
+        } else {
+            [&good, &without]
+        };
+        let ran = from(&mut case, &origins).await;
+        ran.outcome();
+        assert_dropped(&ran, &without, "404");
+        assert_eq!(without.asked().len(), 1);
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() {
+    for dying in [0, 1] {
+        let mut case = Case::new();
+        let dies = copy("\"a\"")
+            .rule(When::served(300_000), breakage::refuse)
+            .rule(When::always(), breakage::reset_after(200_000));
+        let (ill, good) = (paced(dies).await, paced(copy("\"b\"")).await);
+        let origins = if dying == 0 {
+            [&ill, &good]
+        } else {
+            [&good, &ill]
+        };
+        let ran = from(&mut case, &origins).await;
+        ran.outcome();
+        assert!(ill.sent() > 0);
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_another_size_never_gives_a_byte() {
+    let mut case = Case::new();
+    let longer = Resource::new(Content::random(1, content().length() + 1));
+    let (good, other) = (paced(copy("\"v1\"")).await, serve(longer).await);
+    let ran = from(&mut case, &[&good, &other]).await;
+    assert_eq!(ran.outcome().fetched, content().length());
+    assert_dropped(&ran, &other, "bytes where the others have");
+    assert_eq!(other.asked().len(), 1);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_size_that_was_given_says_which_of_two_is_meant() {
+    let mut case = Case::new();
+    case.size = Some(content().length());
+    let longer = Resource::new(Content::random(1, content().length() + 1));
+    let (good, other) = (paced(copy("\"v1\"")).await, serve(longer).await);
+    let ran = from(&mut case, &[&other, &good]).await;
+    assert_eq!(ran.outcome().bytes, content().length());
+    assert_dropped(&ran, &other, "were expected");
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
+    let of = |rule: fn(&haul_lab::Asked, &mut haul_lab::Reply)| {
+        Resource::new(content()).rule(When::always(), rule)
+    };
+    let roads = [
+        Resource::new(content()),
+        of(breakage::ignore_range),
+        of(|asked, reply| {
+            breakage::ignore_range(asked, reply);
+            breakage::chunked(asked, reply);
+        }),
+        Resource::new(Content::fixed("")),
+    ];
+    for (number, resource) in roads.into_iter().enumerate() {
+        for stdout in [false, true] {
+            let mut case = Case::new();
+            case.size = Some(content().length() - 1);
+            if stdout {
+                case.output = Some(Output::File("/dev/null".into()));
+            }
+            let (ran, _origin) = case.run(resource.clone()).await;
+            let error = ran.error();
+            assert!(
+                matches!(error, GetError::NotMeant { .. }),
+                "{number}: {error}"
+            );
+            assert_eq!(error.class(), Class::Verification);
+            assert_eq!(case.listing(), Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
+    let mut case = Case::new();
+    let digest = |resource: Resource| {
+        resource.rule(
+            When::always(),
+            breakage::digest(breakage::DigestField::Repr),
+        )
+    };
+    let older = Resource::bare(Content::random(9, content().length())).etag("\"a\"");
+    let (good, other) = (
+        paced(digest(copy("\"a\""))).await,
+        serve(digest(older)).await,
+    );
+    let ran = from(&mut case, &[&good, &other]).await;
+    ran.outcome();
+    assert_dropped(&ran, &other, "another sha256");
+    case.assert_file(&content());
+}
+
+/// The same length, another content, validators that say nothing: only the digest at the end can tell.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
+    let mut case = Case::new();
+    case.checksums = vec![sha256()];
+    let older = Resource::new(Content::random(9, content().length()));
+    let (good, other) = (paced(copy("\"a\"")).await, paced(older).await);
+    let ran = from(&mut case, &[&good, &other]).await;
+    let error = ran.error();
+    assert!(matches!(error, GetError::Checksum { .. }), "{error}");
+    assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
+    for verified in [false, true] {
+        let mut case = Case::new();
+        case.options.connections = Connections::Auto { max: 4 };
+        if verified {
+            case.checksums = vec![sha256()];
+        }
+        let (good, bare) = (
+            paced(copy("\"a\"")).await,
+            paced(Resource::bare(content())).await,
+        );
+        let ran = from(&mut case, &[&good, &bare]).await;
+        ran.outcome();
+        case.assert_file(&content());
+        assert_eq!(ran.warned("neither ETag nor Last-Modified"), !verified);
+        assert_eq!(bare.asked().len() > 1, verified);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
+    let mut case = Case::new();
+    let (good, changing) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    let swap = async {
+        while changing.sent() < 300_000 {
+            tokio::task::yield_now().await;
+        }
+        let newer = Content::random(5, content().length());
+        changing.swap("/f.bin", Resource::bare(newer).etag("\"b2\""));
+    };
+    let (ran, ()) = within(LIMIT, async {
+        let origins = [&good, &changing];
+        tokio::join!(Box::pin(from(&mut case, &origins)), swap)
+    })
+    .await;
+    ran.outcome();
+    assert!(!ran.warned("starting again"));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_one_holds_up_nothing() {
+    let mut case = Case::new();
+    // Longer than the test may last: only a take-over can end its claims.
+    case.client.stall_timeout = LIMIT * 10;
+    (case.options.segment, case.options.min_segment) = (None, Some(64 << 10));
+    let slow = copy("\"s\"").rule(When::always(), breakage::drip(2000));
+    let (good, slow) = (paced(copy("\"a\"")).await, serve(slow).await);
+    let ran = from(&mut case, &[&good, &slow]).await;
+    assert!(ran.outcome().elapsed < Duration::from_secs(8));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_falls_silent_holds_up_nothing() {
+    let mut case = Case::new();
+    let silent = copy("\"s\"").rule(When::always(), breakage::stall_after(1000));
+    let (good, silent) = (paced(copy("\"a\"")).await, serve(silent).await);
+    let ran = from(&mut case, &[&good, &silent]).await;
+    ran.outcome();
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_is_redirected_for_itself() {
+    let mut case = Case::new();
+    let (a, far) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    let away = breakage::status_with(302, "Location", far.url("/f.bin"));
+    let near = serve(copy("\"b\"").rule(When::always(), away)).await;
+    let ran = from(&mut case, &[&a, &near]).await;
+    assert_eq!(ran.outcome().final_url.as_str(), a.url("/f.bin"));
+    assert_eq!(near.asked().len(), 1);
+    assert!(far.sent() > 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
+    for first in [true, false] {
+        let mut case = Case::new();
+        let rangeless = copy("\"b\"").rule(When::always(), breakage::ignore_range);
+        let (good, rangeless) = (paced(copy("\"a\"")).await, serve(rangeless).await);
+        let origins = if first {
+            [&rangeless, &good]
+        } else {
+            [&good, &rangeless]
+        };
+        let ran = from(&mut case, &origins).await;
+        ran.outcome();
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
+    let mut case = Case::new();
+    case.options.retry.retries = 1;
+    let broken = copy("\"b\"")
+        .rule(When::always(), breakage::ignore_range)
+        .rule(When::always(), breakage::reset_after(1000));
+    let (broken, good) = (serve(broken).await, serve(copy("\"a\"")).await);
+    let ran = from(&mut case, &[&broken, &good]).await;
+    ran.outcome();
+    assert!(ran.warned("is used no more"));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice() {
+    let mut case = Case::new();
+    let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    let stop = case.stop.clone();
+    let watch = async {
+        while a.sent() + b.sent() < content().length() / 2 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let origins = [&a, &b];
+    let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
+    assert!(ran.promises());
+    case.stop = Default::default();
+    let before = (a.asked().len(), b.asked().len());
+    let ran = from(&mut case, &[&a, &b]).await;
+    let outcome = ran.outcome();
+    assert!(outcome.resumed > 0);
+    assert_eq!(outcome.resumed + outcome.fetched, content().length());
+    assert!(a.asked().len() > before.0 && b.asked().len() > before.1);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
+    for verified in [true, false] {
+        let mut case = Case::new();
+        if verified {
+            case.checksums = vec![sha256()];
+        }
+        let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+        let stop = case.stop.clone();
+        let watch = async {
+            while a.sent() < content().length() / 3 {
+                tokio::task::yield_now().await;
+            }
+            stop.cancel();
+        };
+        let origins = [&a];
+        let (_, ()) = tokio::join!(from(&mut case, &origins), watch);
+        let mut killed = case.as_if_killed();
+        killed.checksums = case.checksums.clone();
+        // The one that the bytes came from is gone when the command is run again.
+        a.swap(
+            "/f.bin",
+            copy("\"a\"").rule(When::always(), breakage::status(404)),
+        );
+        let ran = from(&mut killed, &[&a, &b]).await;
+        assert_eq!(ran.outcome().resumed > 0, verified);
+        killed.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_all_are_dropped_the_error_names_each_and_why() {
+    let mut case = Case::new();
+    let status = |code| copy("\"a\"").rule(When::always(), breakage::status(code));
+    let (a, b) = (serve(status(404)).await, serve(status(410)).await);
+    let c = serve(Resource::new(Content::random(1, 7))).await;
+    case.size = Some(content().length());
+    let ran = from(&mut case, &[&a, &b, &c]).await;
+    let text = ran.error().to_string();
+    let expected = format!(
+        "none of 3 sources gave the file: {}: answered 404 Not Found; {}: answered 410 Gone; {}: it has 7 bytes, and {} were expected",
+        a.url("/f.bin"),
+        b.url("/f.bin"),
+        c.url("/f.bin"),
+        content().length()
+    );
+    assert_eq!(text, expected);
+    assert_eq!(ran.error().class(), Class::Verification);
+    assert_eq!(case.listing(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_all_die_in_the_middle_what_came_is_kept() {
+    let mut case = Case::new();
+    (case.options.retry.retries, case.options.connections) = (2, Connections::Fixed(2));
+    let dies = |tag| copy(tag).rule(When::served(400_000), breakage::refuse);
+    let (a, b) = (paced(dies("\"a\"")).await, paced(dies("\"b\"")).await);
+    let ran = from(&mut case, &[&a, &b]).await;
+    let error = ran.error();
+    assert!(
+        matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
+        "{error}"
+    );
+    assert_eq!(error.class(), Class::Network);
+    assert!(ran.promises());
+    let good = paced(copy("\"a\"")).await;
+    a.swap("/f.bin", copy("\"a\""));
+    let ran = from(&mut case, &[&a, &good]).await;
+    assert!(ran.outcome().resumed > 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
+    let mut case = Case::new();
+    case.checksums = vec![sha256()];
+    case.output = Some(Output::File("/dev/null".into()));
+    let without = serve(copy("\"b\"").rule(When::always(), breakage::status(404))).await;
+    let good = serve(copy("\"a\"")).await;
+    let ran = from(&mut case, &[&without, &good]).await;
+    assert_eq!(ran.outcome().bytes, content().length());
+}

@@ -1,0 +1,158 @@
+//! Mirrors that an origin names by itself: Link fields, and the Metalink document they lead to (RFC 6249).
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_net::Secret;
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Case, content, serve};
+use crate::mirrors::paced;
+
+fn case() -> Case {
+    let mut case = Case::new();
+    case.options.mirror_links = true;
+    case
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A document about the right file, with this place.
+fn document(place: &str) -> String {
+    let bytes = content().to_vec();
+    let pieces: String = bytes
+        .chunks(200_000)
+        .map(|piece| format!("<hash>{}</hash>", hex(&Sha256::digest(piece))))
+        .collect();
+    format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f.bin\"><size>{}</size>\
+         <hash type=\"sha-256\">{}</hash><pieces length=\"200000\" type=\"sha-256\">{pieces}</pieces>\
+         <url>{place}</url></file></metalink>",
+        bytes.len(),
+        content().sha256()
+    )
+}
+
+/// An origin that leads to a document beside its file.
+async fn describing(resource: Resource, document: String) -> Origin {
+    let link = "</f.meta4>; rel=describedby; type=\"application/metalink4+xml\"";
+    Origin::builder()
+        .resource("/f.bin", resource.header("Link", link))
+        .resource("/f.meta4", Resource::new(Content::fixed(document)))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await
+}
+
+fn duplicate(origin: &Origin) -> String {
+    format!("<{}>; rel=duplicate; pri=1", origin.url("/f.bin"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_duplicate_with_the_same_tag_shares_the_work() {
+    let mirror = paced(Resource::new(content())).await;
+    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
+    let (case, origin) = (case(), paced(resource).await);
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert!(mirror.sent() > 0 && origin.sent() > 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_asked_whom_the_user_does_not_want() {
+    let mirror = paced(Resource::new(content())).await;
+    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
+    let (case, origin) = (Case::new(), paced(resource).await);
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert_eq!(mirror.asked().len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
+    // Another tag, no digest; and the same length, as it happens.
+    let other = Content::random(4, content().length());
+    let mirror = serve(Resource::bare(other).etag("\"v2\"")).await;
+    let resource = Resource::new(content()).header("Link", &duplicate(&mirror));
+    let (case, origin) = (case(), paced(resource).await);
+    let ran = case.get(&origin.url("/f.bin")).await;
+    ran.outcome();
+    assert!(ran.warned("nothing tells that it has the same version"));
+    case.assert_file(&content());
+    // Without anything that could tell, none is even asked.
+    let dated = Resource::bare(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let origin = paced(dated.header("Link", &duplicate(&mirror))).await;
+    let (before, case) = (mirror.asked().len(), self::case());
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert_eq!(mirror.asked().len(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_gives_mirrors_and_digests_of_pieces() {
+    let mirror = paced(Resource::bare(content()).etag("\"other\"")).await;
+    let resource = Resource::new(content());
+    let (case, origin) = (
+        case(),
+        describing(resource, document(&mirror.url("/f.bin"))).await,
+    );
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert!(mirror.sent() > 0);
+    case.assert_file(&content());
+    // A mirror with another file is found out.
+    let bad = paced(Resource::new(Content::random(9, content().length()))).await;
+    let (case, origin) = (
+        self::case(),
+        describing(Resource::new(content()), document(&bad.url("/f.bin"))).await,
+    );
+    let ran = case.get(&origin.url("/f.bin")).await;
+    ran.outcome();
+    assert!(ran.warned("not what its digest says"));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_is_of_no_use_is_no_error() {
+    let longer = format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f\"><size>{}</size></file></metalink>",
+        content().length() + 1
+    );
+    for document in ["junk".to_owned(), longer] {
+        let (case, origin) = (case(), describing(Resource::new(content()), document).await);
+        case.get(&origin.url("/f.bin")).await.outcome();
+        case.assert_file(&content());
+    }
+    let gone = Resource::new(content()).rule(When::always(), |_, reply| {
+        reply.set(
+            "Link",
+            "</gone>; rel=describedby; type=\"application/metalink4+xml\"",
+        )
+    });
+    let (case, origin) = (case(), serve(gone).await);
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert_eq!(
+        origin
+            .asked()
+            .iter()
+            .filter(|asked| asked.path() == "/gone")
+            .count(),
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_is_not_for_those_whom_an_origin_names() {
+    let mirror = paced(Resource::new(content())).await;
+    let resource = Resource::new(content())
+        .header("Link", &duplicate(&mirror))
+        .rule(When::always(), breakage::bearer("s3cret"));
+    let (mut case, origin) = (case(), paced(resource).await);
+    case.client.credentials.bearer = Some(Secret::new("s3cret".into()));
+    let ran = case.get(&origin.url("/f.bin")).await;
+    ran.outcome();
+    assert!(mirror.sent() > 0);
+    assert!(
+        mirror
+            .asked()
+            .iter()
+            .all(|asked| asked.header("authorization").is_none())
+    );
+}

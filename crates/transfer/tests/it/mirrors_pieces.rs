@@ -1,0 +1,223 @@
+//! Digests of pieces: a bad one is fetched again, from another source if there is one, and never reaches the final name.
+
+use haul_lab::{Asked, Body, Content, Reply, Resource, When, breakage};
+use haul_plan::{Algorithm, Pieces};
+use haul_transfer::{Class, GetError};
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Case, Ran, content, serve};
+use crate::mirrors::{assert_dropped, from, paced};
+
+const PIECE: u64 = 100_000;
+
+/// The digests of the right file's pieces.
+fn pieces() -> Pieces {
+    let bytes = content().to_vec();
+    let digests = bytes.chunks(PIECE.try_into().unwrap()).map(Sha256::digest);
+    Pieces::new(Algorithm::Sha256, PIECE, digests).unwrap()
+}
+
+fn case() -> Case {
+    let mut case = Case::new();
+    case.pieces = Some(pieces());
+    case
+}
+
+/// The file with a byte in its middle that is another.
+fn flipped() -> Content {
+    let mut bytes = content().to_vec();
+    bytes[1_200_100] ^= 1;
+    Content::fixed(bytes)
+}
+
+fn tagged(content: Content, tag: &str) -> Resource {
+    Resource::bare(content).etag(tag)
+}
+
+/// Another byte than asked for, in answers that have it, under a rule.
+fn flip(asked: &Asked, reply: &mut Reply) {
+    let (start, mut bytes) = (asked.start(), reply.body.to_vec());
+    let at = usize::try_from(1_200_100 - start.min(1_200_100)).unwrap();
+    if start <= 1_200_100 && at < bytes.len() {
+        bytes[at] ^= 1;
+    }
+    reply.body = Body::Raw(bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_file_is_verified_as_it_comes() {
+    let case = case();
+    let (ran, _origin) = case.run(Resource::new(content())).await;
+    assert_eq!(ran.outcome().fetched, content().length());
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_piece_that_one_flipped_is_fetched_again_from_another() {
+    for bad_first in [true, false] {
+        let mut case = case();
+        let good = paced(tagged(content(), "\"a\"")).await;
+        let bad = paced(tagged(flipped(), "\"b\"")).await;
+        let origins = if bad_first {
+            [&bad, &good]
+        } else {
+            [&good, &bad]
+        };
+        let ran = from(&mut case, &origins).await;
+        ran.outcome();
+        case.assert_file(&content());
+    }
+}
+
+/// All of its pieces are bad: the first that it gave alone shows that, and it is asked no more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_version_of_equal_length_is_found_out_and_dropped() {
+    for bad_first in [true, false] {
+        let mut case = case();
+        let other = Content::random(9, content().length());
+        let good = paced(tagged(content(), "\"a\"")).await;
+        let bad = paced(tagged(other, "\"b\"")).await;
+        let origins = if bad_first {
+            [&bad, &good]
+        } else {
+            [&good, &bad]
+        };
+        let ran = from(&mut case, &origins).await;
+        ran.outcome();
+        assert_dropped(&ran, &bad, "not what its digest says");
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_source_is_asked_again_for_a_bad_piece() {
+    let case = case();
+    let once = Resource::new(content()).rule(When::first(9), flip);
+    let (ran, origin) = case.run(once).await;
+    assert!(ran.outcome().fetched > content().length());
+    assert!(ran.warned("fetching them again"));
+    let asked = origin.asked();
+    let again = asked.last().unwrap().range(content().length()).unwrap();
+    assert!(
+        again.contains(&1_200_100) && again.end - again.start <= PIECE,
+        "{again:?}"
+    );
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
+    let case = case();
+    let (ran, origin) = case.run(Resource::new(flipped())).await;
+    let error = ran.error();
+    assert!(
+        matches!(error, GetError::Piece { range, .. } if *range == (1_200_000..1_300_000)),
+        "{error}"
+    );
+    assert_eq!(error.class(), Class::Verification);
+    let again = origin.asked().len();
+    assert!(again < 9 + 6, "{again}");
+    // What is right is kept; the bad piece is not claimed.
+    assert_kept_without_the_bad_piece(&case);
+}
+
+#[track_caller]
+fn assert_kept_without_the_bad_piece(case: &Case) {
+    let journal = std::fs::read_to_string(case.dir.path().join("f.bin.haul-journal")).unwrap();
+    let last = |what: &str| journal.rfind(what);
+    assert!(
+        last("\"void\"") > last("\"start\":1200000,\"end\":1300000,\"crc\""),
+        "{journal}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_source_bad_is_an_error_that_names_each() {
+    let mut case = case();
+    let (a, b) = (
+        paced(tagged(flipped(), "\"a\"")).await,
+        paced(tagged(flipped(), "\"b\"")).await,
+    );
+    let ran = from(&mut case, &[&a, &b]).await;
+    let error = ran.error();
+    assert!(
+        matches!(error, GetError::NoSource { dropped, .. } if dropped.len() == 2),
+        "{error}"
+    );
+    assert_eq!(error.class(), Class::Verification);
+    assert!(!case.path().exists());
+}
+
+/// What an earlier run left is verified, too: it ran without the digests, and was stopped in its middle, or when all was there and
+/// only the name was taken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
+    for whole in [false, true] {
+        let mut case = Case::new();
+        // The last segment takes its time, so that the job is still at it when all the others have come.
+        let last = |asked: &Asked| asked.start() >= 8 * (256 << 10);
+        let bad = tagged(flipped(), "\"a\"").rule(When::is(last), breakage::drip(100_000));
+        let origin = paced(bad).await;
+        let (stop, url, path) = (case.stop.clone(), origin.url("/f.bin"), case.path());
+        let watch = async {
+            while origin.sent() < 2_095_000 {
+                tokio::task::yield_now().await;
+            }
+            if whole {
+                std::fs::write(&path, "somebody else's").unwrap();
+            } else {
+                stop.cancel();
+            }
+        };
+        let (ran, ()) = tokio::join!(case.get(&url), watch);
+        assert_eq!(matches!(ran.error(), GetError::Exists { .. }), whole);
+        if whole {
+            std::fs::remove_file(&path).unwrap();
+        }
+        (case.stop, case.pieces) = (Default::default(), Some(pieces()));
+        origin.swap("/f.bin", tagged(content(), "\"a\""));
+        let ran = case.get(&url).await;
+        assert!(ran.outcome().resumed > 0);
+        assert!(ran.outcome().fetched < content().length());
+        assert!(ran.warned("fetching them again"));
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() {
+    let rangeless =
+        |content: Content| Resource::new(content).rule(When::always(), breakage::ignore_range);
+    let mut alone = case();
+    let (ran, _origin) = alone.run(rangeless(flipped())).await;
+    assert!(matches!(ran.error(), GetError::Piece { .. }));
+    assert_eq!(alone.listing(), Vec::<String>::new());
+    let (bad, good) = (
+        serve(rangeless(flipped())).await,
+        serve(rangeless(content())).await,
+    );
+    let ran = from(&mut alone, &[&bad, &good]).await;
+    ran.outcome();
+    alone.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
+    let case = case();
+    let (ran, origin) = case.run(Resource::new(Content::random(1, 5_000_000))).await;
+    assert!(matches!(ran.error(), GetError::NotMeant { .. }));
+    assert_eq!(origin.asked().len(), 1);
+}
+
+/// The whole file's digest follows only what is right by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
+    let mut case = case();
+    case.checksums = vec![crate::mirrors::sha256()];
+    let once = Resource::new(content()).rule(When::first(9), flip);
+    let origin = paced(once).await;
+    let ran: Ran = from(&mut case, &[&origin]).await;
+    assert!(ran.warned("fetching them again"));
+    assert_eq!(ran.outcome().checksums[0].1, content().sha256());
+    case.assert_file(&content());
+}
