@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use haul_transfer::batch::{Halt, Summary};
 use haul_transfer::{Class, GetError};
 
 /// How the program ends.
@@ -28,11 +29,31 @@ pub(crate) enum Exit {
 impl Exit {
     /// The code for an error.
     pub(crate) fn of(error: &GetError) -> Self {
-        match error.class() {
+        Self::of_class(error.class())
+    }
+
+    /// The code for a kind of error.
+    pub(crate) fn of_class(class: Class) -> Self {
+        match class {
             Class::Verification => Self::Verification,
             Class::LocalIo => Self::LocalIo,
             Class::Network => Self::Network,
             Class::Interrupted => Self::Interrupted,
+            Class::Usage => Self::Usage,
+        }
+    }
+
+    /// The code for a batch. What stopped it stopped it for all of its jobs; `asked` is whether that was a signal.
+    pub(crate) fn of_batch(summary: &Summary, asked: bool) -> Self {
+        match summary.halted.as_ref().map(|halted| halted.kind) {
+            Some(Halt::LocalIo) => return Self::LocalIo,
+            Some(Halt::ReaderGone) => return Self::ReaderGone,
+            Some(Halt::TooManyFailed) | None => {}
+        }
+        match summary.failed {
+            _ if asked => Self::Interrupted,
+            0 => Self::Done,
+            _ => Self::SomeFailed,
         }
     }
 
@@ -104,12 +125,36 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use haul_transfer::batch::Halted;
+
     use super::*;
 
     fn exit(jobs: usize, ends: &[Exit]) -> Exit {
         let mut tally = Tally::default();
         ends.iter().for_each(|end| tally.add(*end));
         tally.exit(jobs)
+    }
+
+    #[test]
+    fn a_batch_says_whether_any_failed_and_what_stopped_all() {
+        let exit = |failed, halted: Option<Halt>, asked| {
+            let halted = halted.map(|kind| Halted {
+                kind,
+                text: "it is so".into(),
+            });
+            let summary = Summary {
+                failed,
+                halted,
+                ..Summary::default()
+            };
+            Exit::of_batch(&summary, asked)
+        };
+        assert_eq!(exit(0, None, false), Exit::Done);
+        assert_eq!(exit(1, None, false), Exit::SomeFailed);
+        assert_eq!(exit(1, None, true), Exit::Interrupted);
+        assert_eq!(exit(1, Some(Halt::LocalIo), false), Exit::LocalIo);
+        assert_eq!(exit(1, Some(Halt::ReaderGone), false), Exit::ReaderGone);
+        assert_eq!(exit(3, Some(Halt::TooManyFailed), false), Exit::SomeFailed);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod question;
 mod report;
 mod settings;
 mod signals;
+mod sources;
 mod sys;
 
 use std::process::ExitCode;

@@ -1,4 +1,7 @@
-//! What a job's end is told as: a line for people, an object for programs, checksums as the `*sum` tools read them.
+//! What a job's end is told as: a line for people, an object for programs, checksums as the `*sum` tools read them. Those of a
+//! batch are in [`batch`].
+
+mod batch;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +15,10 @@ use serde_json::{Map, Value, json};
 use crate::exit::Exit;
 use crate::message;
 use crate::progress::{bytes_text, rate_text};
+pub(crate) use batch::{
+    counts, ended, failures, row, row_checksums, row_failure, row_line, summary_line,
+    summary_object,
+};
 
 /// The line on standard error: `PATH  96.0 MiB in 1.02 s, 94.1 MiB/s, 16 connections`, or as much as fits into `width`.
 pub(crate) fn summary(outcome: &Outcome, width: Option<usize>) -> String {
@@ -126,8 +133,8 @@ pub(crate) fn failure(job: &Job, error: &GetError) -> Value {
     })
 }
 
-/// Whole bytes a second.
-fn rate(bytes: u64, elapsed: Duration) -> u64 {
+/// Whole bytes, or files, a second.
+pub(crate) fn rate(bytes: u64, elapsed: Duration) -> u64 {
     let per_second = u128::from(bytes) * 1_000_000 / elapsed.as_micros().max(1);
     u64::try_from(per_second).unwrap_or(u64::MAX)
 }
@@ -242,6 +249,10 @@ mod tests {
             url: outcome().url,
             output: Output::Stdout,
             checksums: Vec::new(),
+            mirrors: Vec::new(),
+            pieces: None,
+            size: None,
+            headers: Default::default(),
         };
         insta::assert_snapshot!(serde_json::to_string_pretty(&failure(&job, &exists)).unwrap());
     }

@@ -1,17 +1,24 @@
 //! From what was typed, and the environment, to what the engine takes: the one place where they meet.
 
+mod batch;
 mod credentials;
+mod few;
 mod tls;
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::path::Path;
 
 use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
-use haul_plan::{RedirectOptions, RetryOptions};
+use haul_plan::{Glob, Http, RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
 
-use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, OutputArgs, Resolve};
+use url::Url;
+
+use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError};
 use crate::exit::Exit;
-use credentials::{complete, credentials};
+use crate::sources::Source;
+pub(crate) use batch::Many;
+use credentials::credentials;
 use tls::tls;
 
 /// A setting that cannot be used, or a question about one that a signal ended.
@@ -21,7 +28,7 @@ pub(crate) struct SettingError {
     /// What is wrong.
     text: String,
     /// What to do about it.
-    hint: Option<&'static str>,
+    hint: Option<Cow<'static, str>>,
     /// How the program ends.
     exit: Exit,
     /// What said so.
@@ -46,9 +53,9 @@ impl SettingError {
         }
     }
 
-    fn hint(self, hint: &'static str) -> Self {
+    fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            hint: Some(hint),
+            hint: Some(hint.into()),
             ..self
         }
     }
@@ -67,8 +74,8 @@ impl SettingError {
     }
 
     /// What to do about it, where that is known.
-    pub(crate) fn advice(&self) -> Option<&'static str> {
-        self.hint
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 }
 
@@ -79,8 +86,31 @@ pub(crate) struct GetSettings {
     pub(crate) client: ClientConfig,
     /// For `transfer`.
     pub(crate) options: GetOptions,
-    /// One a URL.
-    pub(crate) jobs: Vec<Job>,
+    /// What is to be done with them.
+    pub(crate) task: Task,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Downloads that are watched one by one.
+    Few(Vec<Job>),
+    /// A batch.
+    Many(Box<Many>),
+}
+
+impl Task {
+    /// The directories of files whose whole path is known.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+        let jobs = match self {
+            Self::Few(jobs) => jobs.as_slice(),
+            Self::Many(_) => &[],
+        };
+        jobs.iter().filter_map(|job| match &job.output {
+            Output::File(path) => path.parent().filter(|path| !path.as_os_str().is_empty()),
+            _ => None,
+        })
+    }
 }
 
 impl GetSettings {
@@ -89,68 +119,78 @@ impl GetSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &GetArgs) -> Result<Self, SettingError> {
-        let to_stdout = args.output.is_stdout();
-        if args.output.file.is_some() && args.urls.len() > 1 {
-            return Err(
-                SettingError::new("-o names one file, but there are several URLs")
-                    .hint("-d DIR takes them all"),
-            );
-        }
-        if to_stdout && args.messages.json {
+        if args.output.is_stdout() && args.messages.json {
             return Err(
                 SettingError::new("--json and -o - both write to standard output")
                     .hint("give -o a file"),
             );
         }
-        named_once(&args.urls)?;
-        let client = client(args)?;
-        let mut jobs = jobs(args, to_stdout);
-        complete(jobs.iter_mut().map(|job| &mut job.url), &client.credentials)?;
+        let mut named = named(args)?;
+        let mut client = client(args)?;
+        let options = GetOptions {
+            expect: batch::expectation(&args.batch)?,
+            mirror_links: args.batch.mirror,
+            ..options(args)
+        };
+        batch::log_in(&mut named, &client.credentials)?;
+        let urls = named.len();
+        named.extend(batch::lists(&args.batch)?);
+        if args.batch.mirror && urls > 0 && named.len() > urls {
+            let error =
+                SettingError::new("--mirror makes one file of the URLs, and there are lists");
+            return Err(error.hint("lists have mirrors of their own, with tabs between"));
+        }
+        let task = if batch::is_batch(args, &named) {
+            let many = batch::many(args, options.connections, named)?;
+            client.idle = client.idle.max(many.idle());
+            client.idle_total = client.idle_total.max(many.options.dispatch.total);
+            Task::Many(Box::new(many))
+        } else {
+            Task::Few(few::jobs(args, named)?)
+        };
         Ok(Self {
             client,
-            options: options(args),
-            jobs,
+            options,
+            task,
         })
     }
 }
 
-/// A URL named twice comes to one file twice. Different URLs may do so too, but what names the origin gives them is not known
-/// yet.
-fn named_once(urls: &[HttpUrl]) -> Result<(), SettingError> {
-    let mut seen = HashSet::new();
-    for HttpUrl(url) in urls {
-        let mut bare = url.clone();
-        // It never reaches the origin.
-        bare.set_fragment(None);
-        if !seen.insert(bare) {
-            let shown = haul_net::shown(url);
-            let error = SettingError::new(format!("{shown} is named twice"));
-            return Err(error.hint("once is enough: both would be the same file"));
-        }
-    }
-    Ok(())
+/// What the URLs on the command line stand for.
+fn named(args: &GetArgs) -> Result<Vec<Source>, SettingError> {
+    let url = |text: &UrlText| match text {
+        UrlText::Url(url) => Ok(Source::Url(url.0.clone())),
+        UrlText::Glob(text) if args.batch.globoff => http_url(text).map(Source::Url),
+        UrlText::Glob(text) => glob(text),
+    };
+    args.urls.iter().map(url).collect()
 }
 
-fn jobs(args: &GetArgs, to_stdout: bool) -> Vec<Job> {
-    let OutputArgs {
-        file,
-        directory,
-        checksum,
-        ..
-    } = &args.output;
-    let output = match file {
-        Some(_) if to_stdout => Output::Stdout,
-        Some(file) => Output::File(file.clone()),
-        // Joined with a name it is the name alone, which is how it shall be shown.
-        None => Output::Directory(directory.clone().unwrap_or_default()),
+fn http_url(text: &str) -> Result<Url, SettingError> {
+    let wrong = |error: ValueError| {
+        let told = SettingError::new(error.to_string());
+        match error.advice() {
+            Some(advice) => told.hint(advice.to_owned()),
+            None => told,
+        }
     };
-    let job = |(id, url): (u64, &HttpUrl)| Job {
-        id,
-        url: url.0.clone(),
-        output: output.clone(),
-        checksums: checksum.clone(),
+    text.parse().map(|url: HttpUrl| url.0).map_err(wrong)
+}
+
+fn glob(text: &str) -> Result<Source, SettingError> {
+    let wrong = |error| {
+        let text = format!("{} cannot be read", haul_net::shown_text(text));
+        SettingError::new(text)
+            .because(error)
+            .hint("-g/--globoff takes brackets and braces as they are")
     };
-    (0..).zip(&args.urls).map(job).collect()
+    let glob = Glob::parse(text).map_err(wrong)?;
+    let first = glob.item(0).map_or_else(String::new, |item| item.url);
+    let first = http_url(&first)?;
+    Ok(match glob.len() {
+        1 => Source::Url(first),
+        _ => Source::Glob { glob, first },
+    })
 }
 
 fn options(args: &GetArgs) -> GetOptions {
@@ -199,6 +239,11 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         stall_timeout: args.connection.stall_timeout.0,
         proxy: proxy(&args.connection)?,
         tls: tls(&args.connection)?,
+        http: match (args.connection.http1, args.connection.http2) {
+            (true, _) => Http::Http1,
+            (_, true) => Http::Http2,
+            _ => Http::Auto,
+        },
         redirects: RedirectOptions {
             max: usize::try_from(args.request.max_redirs).unwrap_or(usize::MAX),
             allow_downgrade: args.request.allow_downgrade,
@@ -216,6 +261,7 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             .speed
             .max_connections
             .map_or(defaults.idle, usize::from),
+        ..defaults
     })
 }
 
@@ -255,5 +301,7 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
     Ok(ProxyRules { no_proxy, ..rules })
 }
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
     reason = "what a test cannot go on without fails it, in its helpers too"
 )]
 
+mod batch;
 mod credentials;
 mod demo;
 mod errors;
@@ -15,6 +16,7 @@ mod kill;
 #[cfg(target_os = "linux")]
 mod limits;
 mod messages;
+mod mirrors;
 mod network;
 mod output;
 mod refusals;

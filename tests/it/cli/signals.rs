@@ -45,13 +45,13 @@ async fn jobs_that_were_not_begun_are_not_begun_after_a_signal() {
     let mut args: Vec<&str> = vec!["get", "--progress", "json", "-d", "d"];
     args.extend(urls.iter().map(String::as_str));
     let mut running = dirs.start(&args);
-    running.until("\"named\"").await;
+    running.until("\"batch\"").await;
     running.signal(Signal::INT);
     running
         .end()
         .await
         .assert_code(130)
-        .assert_says("\"class\":\"interrupted\",\"event\":\"failed\"");
+        .assert_says("\"event\":\"summary\"");
     assert!(
         origin.asked().len() < 40,
         "{} requests",

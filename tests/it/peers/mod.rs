@@ -7,6 +7,7 @@
     reason = "what a test cannot go on without fails it, in its helpers too"
 )]
 
+mod batch;
 mod nginx;
 mod origin;
 mod program;

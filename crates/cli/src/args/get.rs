@@ -1,15 +1,16 @@
 //! `haul get`, flag by flag: what is downloaded, where it goes, how fast, what is said.
 //!
 //! Flags stand in groups, a struct and a heading each; those of requests and connections are in
-//! [`network`](super::network). The first paragraph of a flag is what `-h` shows, the rest comes with `--help`.
+//! [`network`](super::network), those of lists in [`batch`](super::batch). The first paragraph of a flag is what `-h` shows, the rest comes with `--help`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use haul_plan::Checksum;
 
+use super::batch::BatchArgs;
 use super::network::{ConnectionArgs, RequestArgs};
-use super::values::{HttpUrl, Size, connections};
+use super::values::{Size, UrlText, connections};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -22,9 +23,11 @@ Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local d
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct GetArgs {
-    /// What to download; several go on at once.
-    #[arg(value_name = "URL", required = true)]
-    pub(crate) urls: Vec<HttpUrl>,
+    /// What to download; several go on at once. `[1-9]` and `{a,b}` stand for many.
+    #[arg(value_name = "URL", required_unless_present = "input")]
+    pub(crate) urls: Vec<UrlText>,
+    #[command(flatten)]
+    pub(crate) batch: BatchArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -133,7 +136,7 @@ pub(crate) struct MessageArgs {
     /// Errors only.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// A line for each segment: range, ms, size, rate.
+    /// A line for each segment: range, ms, size, rate. Of a batch, a line for each file.
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }

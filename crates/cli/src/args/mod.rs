@@ -1,14 +1,16 @@
 //! The command line as it is typed. [`settings`](crate::settings) makes of it what the engine takes; nobody else reads it.
 
+mod batch;
 mod get;
 mod network;
 mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use get::{GetArgs, MessageArgs, OutputArgs, ProgressKind};
+pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
+pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
-pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, User, ValueError, token};
+pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, UrlText, User, ValueError, token};
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
 #[derive(Debug, Parser)]

@@ -52,6 +52,15 @@ pub(crate) struct ConnectionArgs {
     /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
     #[arg(long, value_name = "HOSTS")]
     pub(crate) no_proxy: Option<String>,
+    /// HTTP/1.1 only.
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    pub(crate) http1: bool,
+    /// HTTP/2 for small files of a batch over https.
+    ///
+    /// By itself haul offers HTTP/2 to origins that are far, where many files at once on one connection are faster. What comes in segments
+    /// comes by HTTP/1.1, whose connections each have a limit of their own; so does all over http.
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) http2: bool,
     /// Trust the authorities in this PEM file and no others.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,

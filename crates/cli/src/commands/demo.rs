@@ -12,12 +12,13 @@ use haul_plan::{Algorithm, Checksum};
 use haul_transfer::{Connections, GetError, GetOptions, Job, Outcome, Output};
 use url::Url;
 
-use super::run::{Work, runtime, transfer};
+use super::jobs::{Work, transfer};
+use super::run::runtime;
 use crate::args::{DemoArgs, ProgressKind};
 use crate::exit::Exit;
 use crate::message;
 use crate::output;
-use crate::progress::{Wish, bytes_text, on_terminal, rate_text, renderer};
+use crate::progress::{Scene, Wish, bytes_text, on_terminal, rate_text, renderer};
 
 /// Any number: the content must be the same on both sides, and not compressible.
 const SEED: u64 = 0x6861_756c;
@@ -103,6 +104,10 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
             algorithm: Algorithm::Sha256,
             digest: None,
         }],
+        mirrors: Vec::new(),
+        pieces: None,
+        size: None,
+        headers: Default::default(),
     };
     let options = GetOptions {
         connections: take.connections,
@@ -123,7 +128,7 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
         kind,
         quiet: false,
         verbose: false,
-        jobs: 1,
+        scene: Scene::Downloads(1),
     });
     let mut result = Err(Exit::Interrupted);
     let begun = transfer(work, &mut *screen, |(screen, now), job, ended| {

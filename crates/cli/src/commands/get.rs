@@ -4,15 +4,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::run::{CannotBegin, Work, runtime, transfer};
+use super::batch;
+use super::jobs::{Work, transfer};
+use super::keeping::Keeping;
+use super::run::{CannotBegin, runtime};
 use super::teller::Teller;
 use crate::args::{GetArgs, MessageArgs};
 use crate::exit::Exit;
 use crate::message::Form;
-use crate::progress::{Wish, renderer};
-use crate::settings::GetSettings;
+use crate::progress::{Renderer, Scene, Wish, renderer};
+use crate::settings::{GetSettings, Task};
 use crate::{message, output, report};
 
 /// Downloads what the arguments name; tells how that ended.
@@ -34,9 +35,17 @@ fn begin(args: &GetArgs) -> Result<Exit, Exit> {
     if let Some(directory) = &args.output.directory {
         make(directory).map_err(|(text, hint)| form.fail(Exit::LocalIo, &text, Some(hint)))?;
     }
+    if !args.batch.input.is_empty() {
+        // A document may put its files into directories of theirs.
+        for directory in settings.task.directories() {
+            make(directory).map_err(|(text, hint)| form.fail(Exit::LocalIo, &text, Some(hint)))?;
+        }
+    }
+    let keeping = Keeping::open(&args.batch)
+        .map_err(|cannot| form.fail(cannot.exit, &cannot.text, cannot.hint))?;
     let runtime = runtime()
         .map_err(|error| form.fail(Exit::LocalIo, &format!("cannot start: {error}"), None))?;
-    let exit = runtime.block_on(download(args, settings));
+    let exit = runtime.block_on(download(args, settings, keeping));
     // A look-up of a name that hangs in the system's resolver is not waited for.
     runtime.shutdown_background();
     Ok(exit)
@@ -46,6 +55,7 @@ fn begin(args: &GetArgs) -> Result<Exit, Exit> {
 fn results_go_to_stdout(args: &GetArgs) -> bool {
     args.messages.json
         || args.output.is_stdout()
+        || args.batch.is_tar_to_stdout()
         || args.output.checksum.iter().any(|sum| sum.digest.is_none())
 }
 
@@ -72,13 +82,12 @@ fn make(directory: &Path) -> Result<(), (String, &'static str)> {
     })
 }
 
-async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
+async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Exit {
     let GetSettings {
         client,
         options,
-        jobs,
+        task,
     } = settings;
-    let count = jobs.len();
     let MessageArgs {
         progress,
         quiet,
@@ -89,39 +98,63 @@ async fn download(args: &GetArgs, settings: GetSettings) -> Exit {
         kind: progress,
         quiet,
         verbose,
-        jobs: count,
+        scene: match &task {
+            Task::Few(jobs) => Scene::Downloads(jobs.len()),
+            Task::Many(_) => Scene::Batch,
+        },
     });
     if args.connection.insecure && !quiet {
         screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
     }
-    let mut teller = Teller::new(&args.messages);
-    let begun = Instant::now();
-    let work = Work {
-        client,
-        options,
-        jobs,
+    let done = match task {
+        Task::Few(jobs) => {
+            let work = Work {
+                client,
+                options,
+                jobs,
+            };
+            few(args, work, &mut *screen).await
+        }
+        Task::Many(many) => {
+            let work = batch::Work {
+                client,
+                get: options,
+                many: *many,
+                keeping,
+            };
+            batch::run(args, work, &mut *screen).await
+        }
     };
-    let done = transfer(work, &mut *screen, |screen, job, result| {
-        teller.ended(screen, job, result)
-    })
-    .await;
-    if let Err(error) = done {
-        return cannot_begin(args, &error);
-    }
-    if count > 1 && !quiet {
-        let width = screen.width();
-        let files = (teller.done, count);
-        screen.say(&report::total(files, teller.bytes, begun.elapsed(), width));
-    }
-    let exit = teller.exit(&mut *screen, count);
+    let (exit, goes_on) = match done {
+        Ok(done) => done,
+        Err(error) => return cannot_begin(args, &error),
+    };
     if exit == Exit::Interrupted {
-        let goes_on = "the same command goes on where this one stopped";
-        screen.say(&message::error_text(
-            "interrupted",
-            teller.resumable.then_some(goes_on),
-        ));
+        screen.say(&message::error_text("interrupted", goes_on.as_deref()));
     }
     exit
+}
+
+/// Downloads that are watched one by one. Says how they ended, and how they go on if they were interrupted.
+async fn few(
+    args: &GetArgs,
+    work: Work,
+    screen: &mut dyn Renderer,
+) -> Result<(Exit, Option<String>), CannotBegin> {
+    let count = work.jobs.len();
+    let mut teller = Teller::new(&args.messages);
+    let elapsed = transfer(work, screen, |stage, job, result| {
+        teller.ended(stage, job, result)
+    })
+    .await?;
+    if count > 1 && !args.messages.quiet {
+        let width = screen.width();
+        let files = (teller.done, count);
+        screen.say(&report::total(files, teller.bytes, elapsed, width));
+    }
+    let exit = teller.exit(screen, count);
+    let goes_on = "the same command goes on where this one stopped";
+    Ok((exit, teller.resumable.then(|| goes_on.to_owned())))
 }
 
 fn cannot_begin(args: &GetArgs, error: &CannotBegin) -> Exit {

@@ -1,7 +1,10 @@
 //! The commands, a file each. They put the pieces together and return an exit code; none does any work of its own.
 
+mod batch;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod get;
+mod jobs;
+mod keeping;
 mod run;
 mod teller;

@@ -1,19 +1,19 @@
-//! What commands that transfer have in common: a runtime, an engine, and the one loop that sees everything.
+//! What commands that transfer have in common: a runtime, and the one loop that sees everything.
 //!
-//! Jobs run on the runtime's threads and touch nothing but their files. Their events, their ends, signals and the time come
-//! together in [`transfer`], which alone writes to the terminal: its `select!` only says what happened, and a plain
-//! method decides.
+//! Tasks run on the runtime's threads and touch nothing but their files. Their events, their ends, signals and the time come
+//! together in [`Watch::over`], which alone writes to the terminal: its `select!` only says what happened, and a plain
+//! method decides. What the tasks are, and what their ends mean, is a [`Crew`]'s business.
 
 use std::io;
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
-use haul_net::ClientConfig;
-use haul_transfer::{Engine, Event, GetError, GetOptions, Job, Outcome};
+use haul_transfer::{Event, EventSender};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
@@ -22,9 +22,6 @@ use crate::signals::{Asked, Signals, abort};
 
 /// Events that may wait for the renderer: some for each job, so that printing a line holds none up.
 const EVENTS: usize = 1024;
-
-/// Jobs at once: what hides the round trips of small files; large ones share the connections to their origin anyway.
-const JOBS: usize = 16;
 
 /// How long the loop has to put the terminal right after a second signal.
 const GRACE: Duration = Duration::from_millis(500);
@@ -46,17 +43,6 @@ pub(super) fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// What is to be done.
-#[derive(Debug)]
-pub(super) struct Work {
-    /// For `net`.
-    pub(super) client: ClientConfig,
-    /// For `transfer`.
-    pub(super) options: GetOptions,
-    /// In the order they are begun.
-    pub(super) jobs: Vec<Job>,
-}
-
 /// Why nothing was begun.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CannotBegin {
@@ -68,76 +54,103 @@ pub(super) enum CannotBegin {
     Signals(#[source] io::Error),
 }
 
-/// A job and what came of it.
-type Ended = Box<(Job, Result<Outcome, GetError>)>;
+/// Where and when something is told: the renderer, and the time since the beginning.
+pub(super) type Stage<'a> = (&'a mut dyn Renderer, Duration);
 
-/// What happened.
-enum Happening {
-    /// A signal.
-    Signal(Asked),
-    /// The engine tells something; `None`: it will not any more.
-    Told(Option<Event>),
-    /// A job ended, or panicked.
-    Ended(Result<Ended, JoinError>),
-    /// It is time for a frame.
-    Tick,
+/// Tasks, and who decides about them.
+pub(super) trait Crew: Send {
+    /// How a task ends.
+    type End: Send + 'static;
+
+    /// The tasks at work.
+    fn tasks(&mut self) -> &mut JoinSet<Self::End>;
+
+    /// An event came; the renderer is told of it after this.
+    fn told(&mut self, _stage: Stage<'_>, _event: &Event) {}
+
+    /// A task ended.
+    fn ended(&mut self, stage: Stage<'_>, end: Self::End);
+
+    /// Time went on: called some ten times a second.
+    fn tick(&mut self, _stage: Stage<'_>) {}
 }
 
-/// Does jobs, several at once; `ended` is told each end as it comes, and when that was, and writes through the renderer.
-///
-/// After the first signal running jobs are asked to stop and no other is begun; at the second the process ends.
-///
-/// # Errors
-/// See [`CannotBegin`]. A job that fails is no error.
-pub(super) async fn transfer(
-    work: Work,
-    screen: &mut dyn Renderer,
-    ended: impl FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>) + Send,
-) -> Result<(), CannotBegin> {
-    let mut signals = Signals::listen().map_err(CannotBegin::Signals)?;
-    let (sender, mut events) = mpsc::channel(EVENTS);
-    let engine = Engine::new(haul_net::Client::new(work.client)?, work.options, sender);
-    let animated = screen.is_animated();
-    let mut frames = tokio::time::interval(FRAME);
-    frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut floor = Floor {
-        engine: Some(engine),
-        waiting: work.jobs.into_iter(),
-        running: JoinSet::new(),
-        stop: CancellationToken::new(),
-        stopping: false,
-        begun: Instant::now(),
-        screen,
-        ended,
-    };
-    let mut guard = JoinSet::new();
-    guard.spawn(backstop(
-        Signals::listen().map_err(CannotBegin::Signals)?,
-        floor.stop.clone(),
-    ));
-    floor.fill();
-    loop {
-        // Events before ends: a job's last event is shown before its end is told.
-        let happening = tokio::select! {
-            biased;
-            asked = signals.next() => Happening::Signal(asked),
-            event = events.recv() => Happening::Told(event),
-            Some(end) = floor.running.join_next() => Happening::Ended(end),
-            _ = frames.tick(), if animated => Happening::Tick,
+/// Listens to signals and events from when it is made.
+pub(super) struct Watch {
+    /// For the loop.
+    signals: Signals,
+    /// For when the loop cannot hear them.
+    backstop: Signals,
+    /// What the tasks tell.
+    events: mpsc::Receiver<Event>,
+    /// Asks the tasks to stop.
+    stop: CancellationToken,
+    /// What `now` counts from.
+    begun: Instant,
+}
+
+impl Watch {
+    /// Begins to listen; also gives where to tell events. When the last of those senders is gone, the watch is over.
+    ///
+    /// # Errors
+    /// That signals cannot be listened to.
+    pub(super) fn begin() -> Result<(Self, EventSender), CannotBegin> {
+        let (sender, events) = mpsc::channel(EVENTS);
+        let watch = Self {
+            signals: Signals::listen().map_err(CannotBegin::Signals)?,
+            backstop: Signals::listen().map_err(CannotBegin::Signals)?,
+            events,
+            stop: CancellationToken::new(),
+            begun: Instant::now(),
         };
-        if floor.on(happening).is_break() {
-            break;
+        Ok((watch, sender))
+    }
+
+    /// What tasks look at to learn that they should stop.
+    pub(super) fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Watches over a crew until nothing more can happen. Says how long that took.
+    ///
+    /// After the first signal tasks are asked to stop; at the second the process ends.
+    pub(super) async fn over<C: Crew>(self, crew: &mut C, screen: &mut dyn Renderer) -> Duration {
+        let (mut signals, mut events, begun) = (self.signals, self.events, self.begun);
+        let mut guard = JoinSet::new();
+        guard.spawn(backstop(self.backstop, self.stop.clone()));
+        let mut floor = Floor {
+            crew,
+            stop: self.stop,
+            stopping: false,
+            begun,
+            screen,
+            next: Duration::ZERO,
+        };
+        loop {
+            // Events before ends: a job's last event is shown before its end is told.
+            let happening = tokio::select! {
+                biased;
+                asked = signals.next() => Happening::Signal(asked),
+                event = events.recv() => Happening::Told(event),
+                Some(end) = floor.crew.tasks().join_next() => Happening::Ended(end),
+                () = sleep_until(begun + floor.next) => Happening::Tick,
+            };
+            if floor.on(happening).is_break() {
+                break;
+            }
+            // A batch may tell so much that the clock has no turn.
+            floor.frame();
         }
+        // The last end may still wait when the last event, and with it the channel, is gone.
+        while let Some(end) = floor.crew.tasks().join_next().await {
+            let _ = floor.on(Happening::Ended(end));
+        }
+        floor.screen.close();
+        begun.elapsed()
     }
-    // The last job's end may still wait when its last event, and with it the channel, is gone.
-    while let Some(end) = floor.running.join_next().await {
-        let _ = floor.on(Happening::Ended(end));
-    }
-    floor.screen.close();
-    Ok(())
 }
 
-/// Hears signals where the loop cannot, while it waits for a reader of standard output: jobs are asked to stop at the first,
+/// Hears signals where the loop cannot, while it waits for a reader of standard output: tasks are asked to stop at the first,
 /// and some time after the second, which the loop would have obeyed by then, the process ends.
 async fn backstop(mut signals: Signals, stop: CancellationToken) {
     signals.next().await;
@@ -148,15 +161,23 @@ async fn backstop(mut signals: Signals, stop: CancellationToken) {
     abort()
 }
 
+/// What happened.
+enum Happening<E> {
+    /// A signal.
+    Signal(Asked),
+    /// A task tells something; `None`: none will any more.
+    Told(Option<Event>),
+    /// A task ended, or panicked.
+    Ended(Result<E, JoinError>),
+    /// It is time for a frame.
+    Tick,
+}
+
 /// The state that the loop decides on.
-struct Floor<'a, F> {
-    /// Makes jobs; given up with the last of them, which closes the channel of events.
-    engine: Option<Engine>,
-    /// Jobs not begun.
-    waiting: std::vec::IntoIter<Job>,
-    /// Jobs that run.
-    running: JoinSet<Ended>,
-    /// Asks running jobs to stop.
+struct Floor<'a, C> {
+    /// Decides about the tasks.
+    crew: &'a mut C,
+    /// Asks tasks to stop.
     stop: CancellationToken,
     /// Whether that was said.
     stopping: bool,
@@ -164,23 +185,23 @@ struct Floor<'a, F> {
     begun: Instant,
     /// The terminal.
     screen: &'a mut dyn Renderer,
-    /// Told each end.
-    ended: F,
+    /// When the next frame is due.
+    next: Duration,
 }
 
-impl<F: FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>)> Floor<'_, F> {
+impl<C: Crew> Floor<'_, C> {
     /// Something happened; breaks when nothing more will.
-    fn on(&mut self, happening: Happening) -> std::ops::ControlFlow<()> {
+    fn on(&mut self, happening: Happening<C::End>) -> ControlFlow<()> {
+        let now = self.begun.elapsed();
         match happening {
-            Happening::Told(None) => return std::ops::ControlFlow::Break(()),
-            Happening::Told(Some(event)) => self.screen.event(self.begun.elapsed(), &event),
-            Happening::Tick => self.screen.tick(self.begun.elapsed()),
-            Happening::Ended(Ok(end)) => {
-                let (job, result) = &*end;
-                (self.ended)((self.screen, self.begun.elapsed()), job, result);
-                self.fill();
+            Happening::Told(None) => return ControlFlow::Break(()),
+            Happening::Told(Some(event)) => {
+                self.crew.told((self.screen, now), &event);
+                self.screen.event(now, &event);
             }
-            // Jobs are never aborted here, so it panicked: the bug is passed on.
+            Happening::Tick => {}
+            Happening::Ended(Ok(end)) => self.crew.ended((self.screen, now), end),
+            // Tasks are never aborted here, so it panicked: the bug is passed on.
             Happening::Ended(Err(error)) => std::panic::resume_unwind(error.into_panic()),
             Happening::Signal(Asked::HangUp) if self.stopping => {}
             Happening::Signal(_) if self.stopping => {
@@ -190,27 +211,19 @@ impl<F: FnMut((&mut dyn Renderer, Duration), &Job, &Result<Outcome, GetError>)> 
             Happening::Signal(_) => {
                 self.stopping = true;
                 self.stop.cancel();
-                self.engine = None;
                 self.screen.say("haul: stopping; once more to stop at once");
             }
         }
-        std::ops::ControlFlow::Continue(())
+        ControlFlow::Continue(())
     }
 
-    /// Begins as many jobs as may run.
-    fn fill(&mut self) {
-        while self.running.len() < JOBS
-            && let Some(engine) = self.engine.clone()
-        {
-            let Some(job) = self.waiting.next() else {
-                self.engine = None;
-                return;
-            };
-            let stop = self.stop.clone();
-            self.running.spawn(async move {
-                let result = engine.get(job.clone(), stop).await;
-                Box::new((job, result))
-            });
+    /// Draws a frame, if it is time for one.
+    fn frame(&mut self) {
+        let now = self.begun.elapsed();
+        if now >= self.next {
+            self.next = now + FRAME;
+            self.crew.tick((self.screen, now));
+            self.screen.tick(now);
         }
     }
 }

@@ -26,7 +26,9 @@ impl Form {
     pub(crate) fn of(args: &GetArgs) -> Self {
         Self {
             // Where a file is expected, an object would be taken for one.
-            result: args.messages.json && !args.output.is_stdout(),
+            result: args.messages.json
+                && !args.output.is_stdout()
+                && !args.batch.is_tar_to_stdout(),
             progress: args.messages.progress == ProgressKind::Json,
         }
     }

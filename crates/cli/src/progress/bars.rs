@@ -1,4 +1,4 @@
-//! Bars on a terminal. What they look like is [`frame`]'s; indicatif puts it on the screen and takes it away.
+//! Bars on a terminal. What they look like is the [picture](super::picture)'s; indicatif puts it on the screen and takes it away.
 
 use std::io;
 use std::time::Duration;
@@ -8,22 +8,23 @@ use haul_transfer::{Event, Outcome};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::Renderer;
-use super::board::Board;
-use super::frame::frame;
-use super::notes::Notes;
+use super::picture::Picture;
 use crate::{message, output};
 
-/// Bars for all running jobs.
+/// Bars for all that is going on.
 pub(super) struct Bars {
-    notes: Notes,
-    board: Board,
+    /// What is going on.
+    picture: Box<dyn Picture>,
+    /// Where it is drawn.
     screen: Screen,
     /// All lines together: they are always drawn at once.
     drawn: ProgressBar,
+    /// Nothing is drawn any more.
+    closed: bool,
 }
 
 impl Bars {
-    pub(super) fn new(notes: Notes, jobs: usize) -> Self {
+    pub(super) fn new(picture: Box<dyn Picture>) -> Self {
         let screen = Screen(Term::buffered_stderr());
         // Frames come at their own pace: drawing must not skip one, least of all the last.
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), u8::MAX);
@@ -33,43 +34,43 @@ impl Bars {
             drawn.set_style(style);
         }
         Self {
-            notes,
-            board: Board::new(jobs),
+            picture,
             screen,
             drawn,
+            closed: false,
         }
     }
 
-    /// Draws the board as it is now; nothing while nothing runs.
+    /// Draws what is going on now; nothing while nothing is.
     fn refresh(&mut self) {
-        let running = !self.board.running.is_empty();
-        if !running && !self.drawn.is_finished() {
-            self.drawn.finish_and_clear();
-        } else if running {
+        let size = (self.screen.height(), self.screen.width());
+        let lines = match self.closed {
+            true => Vec::new(),
+            false => self.picture.frame(size),
+        };
+        if !lines.is_empty() {
             if self.drawn.is_finished() {
                 self.drawn.reset();
             }
-            let lines = frame(&self.board, (self.screen.height(), self.screen.width()));
             self.drawn.set_message(lines.join("\n"));
+        } else if !self.drawn.is_finished() {
+            self.drawn.finish_and_clear();
         }
     }
 }
 
 impl Renderer for Bars {
     fn event(&mut self, now: Duration, event: &Event) {
-        self.board.apply(now, event);
-        if let Some(line) = self.notes.line(event) {
+        if let Some(line) = self.picture.event(now, event) {
             self.say(&line);
         }
     }
 
-    fn is_animated(&self) -> bool {
-        true
-    }
-
     fn tick(&mut self, now: Duration) {
-        self.board.tick(now);
-        self.refresh();
+        match self.picture.tick(now) {
+            Some(line) => self.say(&line),
+            None => self.refresh(),
+        }
     }
 
     fn say(&mut self, line: &str) {
@@ -95,6 +96,7 @@ impl Renderer for Bars {
     }
 
     fn close(&mut self) {
+        self.closed = true;
         self.drawn.finish_and_clear();
     }
 }

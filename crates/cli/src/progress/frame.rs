@@ -75,7 +75,7 @@ fn job_line(running: &Running, room: usize) -> String {
         (Some(amount), 1),
         (Some(connections), 4),
     ];
-    compose(&running.name, share, fields, room)
+    compose(&running.name, share, &fields, room)
 }
 
 fn total_line(board: &Board, room: usize) -> String {
@@ -84,24 +84,23 @@ fn total_line(board: &Board, room: usize) -> String {
         (Some(format!("{:>11}", speed_text(board.meter.rate()))), 1),
         (Some(format!("{:>10}", bytes_text(board.brought()))), 0),
         (Some(format!("{:>2} conn", board.connections())), 2),
-        (None, 3),
-        (None, 4),
     ];
-    compose(&files, None, fields, room)
+    compose(&files, None, &fields, room)
 }
 
-/// Puts name, bar and as many fields as there is room for into a line.
-fn compose(
+/// Puts name, bar and as many fields as there is room for into a line: fields in the order of what matters most, each with its
+/// place.
+pub(super) fn compose(
     name: &str,
     share: Option<f64>,
-    fields: [(Option<String>, usize); 5],
+    fields: &[(Option<String>, usize)],
     room: usize,
 ) -> String {
     let mut left = room;
     let mut shown: Vec<(usize, String)> = Vec::new();
     for (field, place) in fields
-        .into_iter()
-        .filter_map(|(field, place)| Some((field?, place)))
+        .iter()
+        .filter_map(|(field, place)| Some((field.clone()?, *place)))
     {
         let wide = measure_text_width(&field) + if shown.is_empty() { 0 } else { GAP };
         // The first field is shown whatever happens, cut if need be.

@@ -4,19 +4,27 @@ use std::io;
 use std::time::Duration;
 
 use haul_net::shown;
+use haul_transfer::batch::{Board, Summary};
+use haul_transfer::manifest::State;
 use haul_transfer::{Event, GetError, Outcome};
 use serde_json::{Value, json};
 
 use super::Renderer;
 use crate::exit::Exit;
-use crate::{message, output, report};
+use crate::report::{self, ended};
+use crate::{message, output};
 
 /// The version of the objects' form.
 const SCHEMA: u32 = 1;
 
+/// How often there is an object of a running batch.
+const EVERY: Duration = Duration::from_secs(1);
+
 /// One object a line.
 #[derive(Debug, Default)]
 pub(super) struct Json {
+    /// Of a running batch: the last look that was told, and what had come by then.
+    last: Option<(Duration, Summary)>,
     /// Why an object could not be written, the first that could not.
     lost: Option<io::Error>,
 }
@@ -31,9 +39,17 @@ impl Json {
 
 impl Renderer for Json {
     fn event(&mut self, now: Duration, event: &Event) {
-        if let Some(object) = object(now, event) {
+        let object = match event {
+            Event::Board(board) => self.look(now, board),
+            event => object(now, event),
+        };
+        if let Some(object) = object {
             self.write(&object);
         }
+    }
+
+    fn over(&mut self, now: Duration, summary: &Summary, _lines: &[String]) {
+        self.write(&complete(report::summary_object(summary, now), None, now));
     }
 
     /// Lines for people are not for this reader.
@@ -76,6 +92,34 @@ impl Renderer for Json {
     }
 }
 
+impl Json {
+    /// The object of a look at a batch, once a second. Its rates are those since the last one.
+    pub(super) fn look(&mut self, now: Duration, board: &Board) -> Option<Value> {
+        let (then, before) = self.last.get_or_insert_default();
+        let passed = now.saturating_sub(*then);
+        if passed < EVERY {
+            return None;
+        }
+        let summary = &board.summary;
+        let per_second = |count: u64| report::rate(count, passed);
+        let files = ended(summary).saturating_sub(ended(before));
+        let missing = summary.listed.saturating_sub(ended(summary));
+        let left = (summary.complete && files > 0)
+            .then(|| u128::from(missing) * passed.as_millis() / u128::from(files));
+        let mut told = report::counts(summary);
+        told["event"] = "batch".into();
+        told["running"] = board.running.into();
+        told["files_per_second"] = per_second(files).into();
+        told["bytes_per_second"] = per_second(summary.bytes.saturating_sub(before.bytes)).into();
+        told["left_ms"] = left.and_then(|left| u64::try_from(left).ok()).into();
+        told["slowest"] = board.slowest.as_ref().map_or(Value::Null, |slow| {
+            json!({"url": shown(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
+        });
+        self.last = Some((now, summary.clone()));
+        Some(complete(told, None, now))
+    }
+}
+
 /// The object of an event. A failure has none: [`Renderer::failed`] knows more of it.
 pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
     let told = match event {
@@ -114,9 +158,14 @@ pub(super) fn object(now: Duration, event: &Event) -> Option<Value> {
         Event::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
+        Event::Row(row) if row.state == State::Failed => {
+            let mut told = report::row(row);
+            told["event"] = "row".into();
+            told
+        }
         _ => return None,
     };
-    Some(complete(told, Some(event.job()), now))
+    Some(complete(told, event.job(), now))
 }
 
 /// The object of a failure that comes before any job, and so at the very start.

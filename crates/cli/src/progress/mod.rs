@@ -1,46 +1,50 @@
 //! Progress: what the engine tells, shown on standard error.
 //!
 //! One reader - the loop in [`commands::run`](crate::commands) - hands every event to one [`Renderer`]. Those for people
-//! keep a [`board`] of what is going on; from it [`frame`](fn@frame::frame) makes the lines of a terminal and [`Plain`] those of a log.
+//! keep a [picture](picture::Picture) of what is going on, of some [`downloads`] or of a batch ([`tally`]): it gives [`Bars`] the
+//! lines of a terminal and [`Plain`] those of a log.
 //! Nothing in here knows what time it is: `now` is an argument, counted from the start, so that recorded events always
 //! give the same frames.
 
 mod bars;
 mod board;
+mod downloads;
 mod frame;
 mod json;
 mod meter;
 mod notes;
+mod picture;
 mod plain;
 mod silent;
+mod tally;
 mod text;
+mod throttle;
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
+use haul_transfer::batch::Summary;
 use haul_transfer::{Event, GetError, Outcome};
 
 use crate::args::ProgressKind;
 use crate::{message, output};
 use bars::Bars;
+use downloads::Downloads;
 use json::Json;
 pub(crate) use json::failed_early;
 use notes::Notes;
+use picture::Picture;
 use plain::Plain;
 use silent::Silent;
-pub(crate) use text::{bytes_text, rate_text};
+use tally::Tally;
+pub(crate) use text::{bytes_text, files_rate_text, rate_text};
 
 /// Shows what happens. The only one that writes to standard error while jobs run.
 pub(crate) trait Renderer: Send {
     /// Something happened.
     fn event(&mut self, now: Duration, event: &Event);
 
-    /// Whether [`Renderer::tick`] shall be called some ten times a second.
-    fn is_animated(&self) -> bool {
-        false
-    }
-
-    /// Time went on.
+    /// Time went on: called some ten times a second.
     fn tick(&mut self, _now: Duration) {}
 
     /// A line for people: a summary, what a signal did.
@@ -85,6 +89,11 @@ pub(crate) trait Renderer: Send {
         None
     }
 
+    /// A batch has ended: what people are told of it, in lines.
+    fn over(&mut self, _now: Duration, _summary: &Summary, lines: &[String]) {
+        lines.iter().for_each(|line| self.say(line));
+    }
+
     /// Nothing more will happen: clears what would be in the way of the next line.
     fn close(&mut self) {}
 }
@@ -96,21 +105,34 @@ pub(crate) struct Wish {
     pub(crate) kind: ProgressKind,
     /// No warnings, no notes; no bars unless they are asked for.
     pub(crate) quiet: bool,
-    /// A line a segment.
+    /// A line a segment, or a file of a batch.
     pub(crate) verbose: bool,
-    /// How many jobs there will be.
-    pub(crate) jobs: usize,
+    /// What is watched.
+    pub(crate) scene: Scene,
+}
+
+/// What there will be to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scene {
+    /// So many downloads, one by one.
+    Downloads(usize),
+    /// A batch.
+    Batch,
 }
 
 /// The renderer for a wish: `auto` is bars on a terminal that can draw them, and nothing elsewhere.
 pub(crate) fn renderer(wish: Wish) -> Box<dyn Renderer> {
-    let notes = Notes::new(wish.quiet, wish.verbose, wish.jobs);
+    let (quiet, verbose) = (wish.quiet, wish.verbose);
+    let picture: Box<dyn Picture> = match wish.scene {
+        Scene::Downloads(jobs) => Box::new(Downloads::new(Notes::new(quiet, verbose, jobs), jobs)),
+        Scene::Batch => Box::new(Tally::new(quiet, verbose)),
+    };
     match wish.kind {
         ProgressKind::Json => Box::new(Json::default()),
-        ProgressKind::Bar => Box::new(Bars::new(notes, wish.jobs)),
-        ProgressKind::Auto if on_terminal() && !wish.quiet => Box::new(Bars::new(notes, wish.jobs)),
-        ProgressKind::Plain => Box::new(Plain::new(notes, wish.jobs)),
-        ProgressKind::Auto | ProgressKind::None => Box::new(Silent(notes)),
+        ProgressKind::Bar => Box::new(Bars::new(picture)),
+        ProgressKind::Auto if on_terminal() && !quiet => Box::new(Bars::new(picture)),
+        ProgressKind::Plain => Box::new(Plain::new(picture)),
+        ProgressKind::Auto | ProgressKind::None => Box::new(Silent(picture)),
     }
 }
 
@@ -119,5 +141,7 @@ pub(crate) fn on_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+#[cfg(test)]
+mod batch_tests;
 #[cfg(test)]
 mod tests;

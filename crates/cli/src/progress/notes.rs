@@ -33,7 +33,7 @@ impl Notes {
         let name = self
             .names
             .as_ref()
-            .and_then(|names| names.get(&event.job()));
+            .and_then(|names| names.get(&event.job()?));
         let of = name.map_or_else(String::new, |name| format!("{name}: "));
         match event {
             _ if self.quiet => None,

@@ -5,15 +5,21 @@ use std::time::Duration;
 use haul_transfer::Event;
 
 use super::Renderer;
-use super::notes::Notes;
+use super::picture::Picture;
 use crate::message;
 
-/// Notes only.
-pub(super) struct Silent(pub(super) Notes);
+/// Only what is worth a line of its own.
+pub(super) struct Silent(pub(super) Box<dyn Picture>);
 
 impl Renderer for Silent {
-    fn event(&mut self, _now: Duration, event: &Event) {
-        if let Some(line) = self.0.line(event) {
+    fn event(&mut self, now: Duration, event: &Event) {
+        if let Some(line) = self.0.event(now, event) {
+            message::note(&line);
+        }
+    }
+
+    fn tick(&mut self, now: Duration) {
+        if let Some(line) = self.0.tick(now) {
             message::note(&line);
         }
     }

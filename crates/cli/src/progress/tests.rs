@@ -6,6 +6,7 @@ use console::measure_text_width;
 use haul_transfer::Event;
 
 use super::board::Board;
+use super::downloads::Downloads;
 use super::frame::frame;
 use super::notes::Notes;
 use super::plain::Plain;
@@ -205,9 +206,14 @@ fn several_jobs_have_a_line_each_and_one_for_all_within_the_height() {
     assert_eq!(frame(&board, (0, 80)).len(), 1);
 }
 
+fn plain(verbose: bool, jobs: usize) -> Plain {
+    let notes = Notes::new(false, verbose, jobs);
+    Plain::new(Box::new(Downloads::new(notes, jobs)))
+}
+
 #[test]
 fn plain_has_a_line_a_second_and_the_notes() {
-    let mut plain = Plain::new(Notes::new(false, true, 1), 1);
+    let mut plain = plain(true, 1);
     let mut lines = Vec::new();
     for (now, event) in recorded(2500, 30 * MIB) {
         lines.extend(plain.on_event(now, &event));
@@ -254,14 +260,14 @@ fn plain_has_a_line_a_second_and_the_notes() {
 
 #[test]
 fn plain_has_one_line_for_all_of_several_jobs() {
-    let mut plain = Plain::new(Notes::new(false, false, 3), 3);
+    let mut plain = plain(false, 3);
     for job in 0..2 {
         plain.on_event(ms(0), &named(job, "f", Some(4 * MIB), 0));
         plain.on_event(ms(900), &progress(job, MIB, 2));
     }
-    let line = plain.on_tick(ms(1000)).unwrap();
-    assert_eq!(line, "0 of 3 files, 2.0 MiB, 2.0 MiB/s, 4 connections");
-    assert_eq!(plain.on_tick(ms(1900)), None);
+    let lines = plain.on_tick(ms(1000));
+    assert_eq!(lines, ["0 of 3 files, 2.0 MiB, 2.0 MiB/s, 4 connections"]);
+    assert!(plain.on_tick(ms(1900)).is_empty());
 }
 
 #[test]

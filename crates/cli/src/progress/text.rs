@@ -56,6 +56,13 @@ pub(crate) fn rate_text(bytes: u64, elapsed: Duration) -> String {
     speed_text(bytes as f64 / elapsed.as_secs_f64().max(1e-6))
 }
 
+/// `12345 files/s`, `0.4 files/s`.
+pub(crate) fn files_rate_text(per_second: f64) -> String {
+    // What has digits enough needs none behind the point.
+    let decimals = usize::from(per_second > 0.0 && per_second < 9.95);
+    format!("{per_second:.decimals$} files/s")
+}
+
 /// `0:07`, `1:02:03`, `4d 5h`.
 pub(super) fn time_text(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -90,6 +97,11 @@ mod tests {
         assert_eq!(rate_text(0, Duration::ZERO), "0 B/s");
         assert_eq!(of_text(45 << 20, 196 << 20), " 45.0/196.0 MiB");
         assert_eq!(of_text(5, 10), " 5/10 B");
+        let rates = [0.0, 0.44, 9.94, 9.96, 12_345.4].map(files_rate_text);
+        assert_eq!(
+            rates.join(" "),
+            "0 files/s 0.4 files/s 9.9 files/s 10 files/s 12345 files/s"
+        );
     }
 
     #[test]

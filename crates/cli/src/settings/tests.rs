@@ -19,12 +19,19 @@ fn settings(flags: &[&str]) -> GetSettings {
     resolve(flags).unwrap()
 }
 
+fn jobs(flags: &[&str]) -> Vec<Job> {
+    match settings(flags).task {
+        Task::Few(jobs) => jobs,
+        Task::Many(many) => panic!("{many:?}"),
+    }
+}
+
 #[test]
 fn without_flags_the_engines_defaults_hold() {
     let GetSettings {
         mut client,
         options,
-        jobs,
+        task,
     } = settings(&["--proxy", ""]);
     // Those of whoever runs the test.
     client.tls.files = None;
@@ -36,23 +43,22 @@ fn without_flags_the_engines_defaults_hold() {
         format!("{client:?}"),
         format!("{:?}", ClientConfig::default())
     );
+    let Task::Few(jobs) = task else {
+        panic!("{task:?}")
+    };
     assert_eq!(jobs[0].output, Output::Directory("".into()));
 }
 
 #[test]
 fn outputs() {
+    assert_eq!(jobs(&["-o", "a/b"])[0].output, Output::File("a/b".into()));
+    assert_eq!(jobs(&["-o", "-"])[0].output, Output::Stdout);
     assert_eq!(
-        settings(&["-o", "a/b"]).jobs[0].output,
-        Output::File("a/b".into())
-    );
-    assert_eq!(settings(&["-o", "-"]).jobs[0].output, Output::Stdout);
-    assert_eq!(
-        settings(&["-d", "dir"]).jobs[0].output,
+        jobs(&["-d", "dir"])[0].output,
         Output::Directory("dir".into())
     );
     assert_eq!(
-        settings(&["http://h.test/g"])
-            .jobs
+        jobs(&["http://h.test/g"])
             .iter()
             .map(|job| job.id)
             .collect::<Vec<_>>(),
@@ -67,7 +73,7 @@ fn outputs() {
     );
     assert!(resolve(&["-o", "-", "--json"]).is_err());
     assert_eq!(
-        settings(&["--checksum", "md5", "--checksum", "crc32c:deadbeef"]).jobs[0]
+        jobs(&["--checksum", "md5", "--checksum", "crc32c:deadbeef"])[0]
             .checksums
             .len(),
         2
@@ -171,11 +177,13 @@ fn settings_of_the_client() {
     assert_eq!(client.headers.get_all("x-a").iter().count(), 2);
     assert_eq!(client.without, [http::header::ACCEPT]);
     assert_eq!(settings(&["-6"]).client.connector.family, Family::V6);
+    assert_eq!(settings(&["--http1.1"]).client.http, Http::Http1);
+    assert_eq!(settings(&["--http2"]).client.http, Http::Http2);
 }
 
 #[test]
 fn proxies_and_what_goes_around_them() {
-    let url = url::Url::parse("http://h.test/f").unwrap();
+    let url = Url::parse("http://h.test/f").unwrap();
     let through = |flags: &[&str]| {
         settings(flags)
             .client

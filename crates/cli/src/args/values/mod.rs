@@ -9,6 +9,7 @@ mod header;
 mod proxy;
 mod resolve;
 mod size;
+mod text;
 mod url;
 
 pub(crate) use credentials::{Bearer, User, token};
@@ -17,6 +18,7 @@ pub(crate) use header::Field;
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
 pub(crate) use size::Size;
+pub(crate) use text::UrlText;
 pub(crate) use url::HttpUrl;
 
 /// A value that cannot be used.
@@ -77,6 +79,19 @@ pub(crate) fn connections(text: &str) -> Result<u16, ValueError> {
     number.ok_or_else(|| {
         ValueError::new(format!("{} is no number of connections", quoted(text)))
             .hint("from 1 to 256")
+    })
+}
+
+/// A number of files at once. Each of them is an open connection and an open file.
+pub(crate) fn jobs(text: &str) -> Result<u16, ValueError> {
+    let number = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number| (1..=4096).contains(number));
+    number.ok_or_else(|| {
+        ValueError::new(format!("{} is no number of files at once", quoted(text)))
+            .hint("from 1 to 4096")
     })
 }
 

@@ -1,0 +1,265 @@
+//! `haul get` of a batch: one task that does all of it, rows that come from it, and what they come to.
+//!
+//! Results go to standard output as they come, some at a time. When they cannot be written any more the batch is asked to stop:
+//! hours of downloads whose results nobody gets are of no use to anyone, and what is done stays done.
+
+use std::io::{self, BufWriter, Stdout, Write as _};
+use std::time::Duration;
+
+use haul_net::ClientConfig;
+use haul_plan::Checksum;
+use haul_transfer::batch::{Batch, BatchOptions, Halt, Summary};
+use haul_transfer::manifest::Row;
+use haul_transfer::{Event, GetOptions};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::keeping::Keeping;
+use super::run::{CannotBegin, Crew, Stage, Watch};
+use crate::args::GetArgs;
+use crate::exit::Exit;
+use crate::progress::Renderer;
+use crate::settings::Many;
+use crate::{message, output, report};
+
+/// Bytes of results that are written at once.
+const BUFFER: usize = 64 << 10;
+
+/// What is to be done.
+pub(super) struct Work {
+    /// For `net`.
+    pub(super) client: ClientConfig,
+    /// For each job.
+    pub(super) get: GetOptions,
+    /// All jobs.
+    pub(super) many: Many,
+    /// What is written beside files.
+    pub(super) keeping: Keeping,
+}
+
+/// Does a batch. Says how it ended, and how it goes on if it was interrupted.
+///
+/// # Errors
+/// See [`CannotBegin`]. A job that fails is no error.
+pub(super) async fn run(
+    args: &GetArgs,
+    work: Work,
+    screen: &mut dyn Renderer,
+) -> Result<(Exit, Option<String>), CannotBegin> {
+    let (watch, events) = Watch::begin()?;
+    let client = haul_net::Client::new(work.client)?;
+    let Many { options, sources } = work.many;
+    let Keeping {
+        manifest,
+        archive,
+        warnings,
+        staging,
+    } = work.keeping;
+    warn(args, screen, Duration::ZERO, &warnings);
+    let ignored = sources.ignored();
+    let mut crew = BatchCrew::new(args, &options, watch.stop());
+    let batch = Batch {
+        client,
+        get: work.get,
+        options,
+        manifest,
+        archive,
+        events,
+    };
+    let stop = crew.stop.clone();
+    crew.tasks.spawn(batch.run(Box::new(sources), stop));
+    let elapsed = watch.over(&mut crew, screen).await;
+    drop(staging);
+    warn(args, screen, elapsed, &ignored.warnings());
+    if args.batch.is_tar_to_stdout() && reader_is_gone(&crew.summary) {
+        crew.undelivered = Some(Exit::ReaderGone);
+    }
+    // `haul get ... | head` ends quietly, as every tool in a pipe does.
+    let lines = match crew.undelivered {
+        Some(Exit::ReaderGone) => Vec::new(),
+        _ => lines(args, &crew.summary, elapsed, screen.width()),
+    };
+    screen.over(elapsed, &crew.summary, &lines);
+    let exit = match (crew.exit(), screen.lost()) {
+        // What could not be written to standard error cannot be told there either.
+        (exit, Some(error)) if exit != Exit::Interrupted => output::exit(&error),
+        (exit, _) => exit,
+    };
+    Ok((exit, Some(again(args, "goes on"))))
+}
+
+/// Whether a batch ended since whoever read its archive is gone.
+fn reader_is_gone(summary: &Summary) -> bool {
+    let halted = summary.halted.as_ref();
+    halted.is_some_and(|halted| halted.kind == Halt::ReaderGone)
+}
+
+fn warn(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[String]) {
+    if !args.messages.quiet {
+        warnings.iter().for_each(|text| screen.warn(now, text));
+    }
+}
+
+/// What to do about a batch that was interrupted, or of which some failed.
+fn again(args: &GetArgs, does: &str) -> String {
+    let (batch, output) = (&args.batch, &args.output);
+    let kept = match () {
+        () if output.update => "of what is there it only asks whether it changed",
+        () if batch.manifest.is_some() => "what its manifest says is done is not asked for again",
+        () if batch.tar.is_some() => {
+            return "with --manifest FILE the same command would go on with its archive".to_owned();
+        }
+        () if output.overwrite => {
+            return format!("the same command without --overwrite {does}: what is there is kept");
+        }
+        () => "what is there is not fetched again",
+    };
+    format!("the same command {does}: {kept}")
+}
+
+/// What people are told in the end.
+fn lines(
+    args: &GetArgs,
+    summary: &Summary,
+    elapsed: Duration,
+    width: Option<usize>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !args.messages.quiet {
+        if summary.complete && summary.listed == 0 {
+            lines.push(message::warning_text("the lists name nothing to download"));
+        }
+        lines.push(report::summary_line(summary, elapsed, width));
+    }
+    if let Some(why) = &summary.halted {
+        let text = format!(
+            "stopped before all was done: {}",
+            message::harmless(&why.text)
+        );
+        lines.push(message::error_text(&text, None));
+    }
+    lines.extend(report::failures(summary, &again(args, "tries those again")));
+    lines
+}
+
+/// The one task of a batch, and what is told of it.
+struct BatchCrew {
+    /// The task.
+    tasks: JoinSet<Summary>,
+    /// Asks it to stop; so does a signal.
+    stop: CancellationToken,
+    /// Whether a signal did.
+    asked: CancellationToken,
+    /// Where results go.
+    results: Results,
+    /// How a result ended that could not be delivered.
+    undelivered: Option<Exit>,
+    /// How the batch ended.
+    summary: Summary,
+}
+
+impl BatchCrew {
+    fn new(args: &GetArgs, options: &BatchOptions, asked: CancellationToken) -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            // A signal stops it, but what stops it is not always a signal.
+            stop: asked.child_token(),
+            asked,
+            results: Results::new(args, &options.checksums),
+            undelivered: None,
+            summary: Summary::default(),
+        }
+    }
+
+    /// A result could not be written: told once, and not where nobody reads it any more.
+    fn lost(&mut self, screen: &mut dyn Renderer, error: &io::Error) {
+        self.stop.cancel();
+        let exit = output::exit(error);
+        if self.undelivered.replace(exit).is_none() && exit != Exit::ReaderGone {
+            let (text, hint) = output::explain(error);
+            screen.say(&message::error_text(&text, Some(hint)));
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        let summary = &self.summary;
+        let all =
+            summary.complete && summary.done + summary.skipped + summary.failed == summary.listed;
+        let asked = self.asked.is_cancelled() && !all;
+        match self.undelivered {
+            Some(exit) if !asked => exit,
+            _ => Exit::of_batch(summary, asked),
+        }
+    }
+}
+
+impl Crew for BatchCrew {
+    type End = Summary;
+
+    fn tasks(&mut self) -> &mut JoinSet<Summary> {
+        &mut self.tasks
+    }
+
+    fn told(&mut self, (screen, _): Stage<'_>, event: &Event) {
+        if let Event::Row(row) = event
+            && self.undelivered.is_none()
+            && let Err(error) = self.results.row(row)
+        {
+            self.lost(screen, &error);
+        }
+    }
+
+    fn ended(&mut self, stage: Stage<'_>, summary: Summary) {
+        self.summary = summary;
+        // Here, where signals are heard while nobody reads.
+        self.tick(stage);
+    }
+
+    fn tick(&mut self, (screen, _): Stage<'_>) {
+        if self.undelivered.is_none()
+            && let Err(error) = self.results.flush()
+        {
+            self.lost(screen, &error);
+        }
+    }
+}
+
+/// What goes to standard output, an armful at a time: a call for each of a hundred thousand results would cost more than some of
+/// the downloads.
+struct Results {
+    /// Where it goes.
+    out: BufWriter<Stdout>,
+    /// Whether results are objects.
+    json: bool,
+    /// Digests that are results in themselves.
+    digests: Vec<Checksum>,
+}
+
+impl Results {
+    fn new(args: &GetArgs, digests: &[Checksum]) -> Self {
+        Self {
+            out: BufWriter::with_capacity(BUFFER, io::stdout()),
+            json: args.messages.json,
+            // Where the archive itself goes they would be in the way; the manifest has them.
+            digests: match args.batch.is_tar_to_stdout() {
+                true => Vec::new(),
+                false => digests.to_vec(),
+            },
+        }
+    }
+
+    /// The result of a job.
+    fn row(&mut self, row: &Row) -> io::Result<()> {
+        if self.json {
+            return writeln!(self.out, "{}", report::row(row));
+        }
+        let digests = report::row_checksums(row, &self.digests);
+        digests
+            .iter()
+            .try_for_each(|line| writeln!(self.out, "{line}"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

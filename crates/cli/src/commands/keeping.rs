@@ -1,0 +1,184 @@
+//! What a batch writes beside its files, or in place of them: the manifest and the archive, opened before anything is asked for.
+
+use std::path::{Path, PathBuf};
+
+use haul_transfer::archive::{ArchiveError, ArchiveOptions, Destination, Shards};
+use haul_transfer::batch::Archive;
+use haul_transfer::disk::Layer;
+use haul_transfer::manifest::{Manifest, ManifestError, Past};
+use tempfile::TempDir;
+
+use crate::args::BatchArgs;
+use crate::exit::Exit;
+use crate::message;
+
+/// Ends the name of the directory where large files lie on their way into an archive.
+const STAGING: &str = ".haul-staging";
+
+/// What was opened.
+#[derive(Debug)]
+pub(super) struct Keeping {
+    /// Where rows are written, and what earlier runs wrote.
+    pub(super) manifest: Option<(Manifest, Past)>,
+    /// What files are put into.
+    pub(super) archive: Option<Archive>,
+    /// What is to be told of it.
+    pub(super) warnings: Vec<String>,
+    /// What is to be tidied up when the batch has ended.
+    pub(super) staging: Staging,
+}
+
+/// Where large files lie on their way into an archive.
+#[derive(Debug)]
+pub(super) enum Staging {
+    /// There is no archive.
+    None,
+    /// Beside the archive, by a name that the next run finds.
+    Beside(PathBuf),
+    /// Nobody finds it again: a stream has no next run.
+    Passing(TempDir),
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Self::Beside(path) = self {
+            // Unless it holds what the next run goes on with.
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
+/// Why something cannot be opened.
+#[derive(Debug)]
+pub(super) struct CannotKeep {
+    /// How the program ends.
+    pub(super) exit: Exit,
+    /// What is wrong.
+    pub(super) text: String,
+    /// What to do.
+    pub(super) hint: Option<&'static str>,
+}
+
+impl Keeping {
+    /// Opens what the arguments name.
+    ///
+    /// # Errors
+    /// That something cannot be opened, with the message for it.
+    pub(super) fn open(args: &BatchArgs) -> Result<Self, CannotKeep> {
+        let manifest = args.manifest.as_deref().map(Manifest::open).transpose();
+        let manifest = manifest.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
+        let warnings = match (&args.manifest, &manifest) {
+            (Some(path), Some((_, past))) => warnings(path, past),
+            _ => Vec::new(),
+        };
+        let (archive, staging) = match &args.tar {
+            Some(tar) => {
+                let past = manifest.as_ref().map(|(_, past)| past);
+                let (archive, staging) = open_archive(args, tar, past)?;
+                (Some(archive), staging)
+            }
+            None => (None, Staging::None),
+        };
+        Ok(Self {
+            manifest,
+            archive,
+            warnings,
+            staging,
+        })
+    }
+}
+
+fn open_archive(
+    args: &BatchArgs,
+    tar: &Path,
+    past: Option<&Past>,
+) -> Result<(Archive, Staging), CannotKeep> {
+    let stream = tar.as_os_str() == "-";
+    let options = ArchiveOptions {
+        destination: match stream {
+            true => Destination::Stdout,
+            false => Destination::File(tar.to_owned()),
+        },
+        shard_size: args.shard_size.map(|size| size.0),
+        layer: Layer::default(),
+    };
+    let durable = past.into_iter().flat_map(Past::shards);
+    let shards = Shards::open(options, durable)
+        .map_err(|error| cannot_keep(&error, archive_hint(&error)))?;
+    let staging = match stream || is_special(tar) {
+        true => tempfile::tempdir().map(Staging::Passing),
+        false => {
+            let mut name = tar.as_os_str().to_owned();
+            name.push(STAGING);
+            let path = PathBuf::from(name);
+            std::fs::create_dir_all(&path).map(|()| Staging::Beside(path))
+        }
+    };
+    let staging = staging.map_err(|error| CannotKeep {
+        exit: Exit::LocalIo,
+        text: format!("cannot create a directory for large files: {error}"),
+        hint: None,
+    })?;
+    let path = match &staging {
+        Staging::Beside(path) => path.clone(),
+        Staging::Passing(directory) => directory.path().to_owned(),
+        Staging::None => PathBuf::new(),
+    };
+    Ok((
+        Archive {
+            shards,
+            staging: path,
+        },
+        staging,
+    ))
+}
+
+/// Whether something that takes bytes in order, and is no file, lies there.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn warnings(path: &Path, past: &Past) -> Vec<String> {
+    let path = path.display();
+    past.warnings()
+        .iter()
+        .map(|warning| message::harmless(&format!("{path}: {warning}")))
+        .collect()
+}
+
+fn cannot_keep(
+    error: &(dyn std::error::Error + 'static),
+    hint: Option<&'static str>,
+) -> CannotKeep {
+    let ending = matches!(error.downcast_ref(), Some(ManifestError::Ending { .. }));
+    CannotKeep {
+        exit: if ending { Exit::Usage } else { Exit::LocalIo },
+        text: message::chain(error),
+        hint,
+    }
+}
+
+fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
+    Some(match error {
+        ManifestError::Ending { .. } => "the ending says how it is written: --manifest done.jsonl",
+        ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
+        ManifestError::NotAFile { .. } => "the next run reads it again, which takes a regular file",
+        ManifestError::Locked { .. } => "wait for it, or give this run a manifest of its own",
+        _ => return None,
+    })
+}
+
+fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
+    Some(match error {
+        ArchiveError::Exists { .. } => "choose another name, or remove it",
+        ArchiveError::InTheWay { .. } => {
+            "what an earlier run left is gone on with only by the --manifest that it had; without that, remove it"
+        }
+        ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory to put files into",
+        ArchiveError::Locked { .. } => "wait for it, or write another archive",
+        ArchiveError::Lost { .. } => {
+            "the manifest is another archive's: put back what it speaks of, or begin both anew"
+        }
+        _ => return None,
+    })
+}

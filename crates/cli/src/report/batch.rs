@@ -1,0 +1,400 @@
+//! What the ends of a batch's jobs, and of the batch itself, are told as.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use haul_plan::Checksum;
+use haul_transfer::batch::{Cause, Summary};
+use haul_transfer::manifest::{Row, State};
+use serde_json::{Value, json};
+
+use super::{fitted, rate};
+use crate::exit::Exit;
+use crate::message::{error_text, harmless};
+use crate::progress::{bytes_text, files_rate_text, rate_text};
+
+/// Causes that are told one by one.
+const CAUSES: usize = 10;
+
+/// A job's end as an object, with the keys that a row of a manifest has.
+pub(crate) fn row(row: &Row) -> Value {
+    let mut checksums = row
+        .checksums
+        .iter()
+        .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
+    let ms = &row.ms;
+    let mut told = json!({
+        "state": state(row.state),
+        "url": row.url,
+        "bytes": row.bytes,
+        "attempts": row.attempts,
+        "ms": {
+            "dns": ms.dns, "connect": ms.connect, "tls": ms.tls, "first_byte": ms.first_byte, "total": ms.total,
+        },
+    });
+    // What is not known is left out, as there.
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            told[key] = value;
+        }
+    };
+    set("path", row.path.as_deref().map(Value::from));
+    set("status", row.status.map(Value::from));
+    set("checksum", checksums.next().map(Value::from));
+    let others: Vec<String> = checksums.collect();
+    set(
+        "checksums",
+        (!others.is_empty()).then(|| Value::from(others)),
+    );
+    set("etag", row.etag.as_deref().map(Value::from));
+    // A URL that was typed has none.
+    set("line", row.line.filter(|line| *line > 0).map(Value::from));
+    if let Some(placed) = &row.shard {
+        set("shard", Some(placed.shard.as_str().into()));
+        set("offset", Some(placed.offset.into()));
+        set("end", Some(placed.end.into()));
+    }
+    if let Some(error) = &row.error {
+        set(
+            "error_class",
+            Some(Exit::of_class(error.class).name().into()),
+        );
+        set("error", Some(error.text.as_str().into()));
+    }
+    told
+}
+
+fn state(state: State) -> &'static str {
+    match state {
+        State::Done => "done",
+        State::Failed => "failed",
+        State::Skipped => "skipped",
+    }
+}
+
+/// Why a job failed, in a line that says which one it was.
+pub(crate) fn row_failure(row: &Row) -> String {
+    let text = row.error.as_ref().map_or("failed", |error| &error.text);
+    let path = row.path.as_deref().unwrap_or_default();
+    let named = text.contains(&row.url) || (!path.is_empty() && text.contains(path));
+    if named {
+        text.to_owned()
+    } else {
+        format!("{}: {text}", row.url)
+    }
+}
+
+/// How a job ended that did not fail: `d/f  12.3 KiB in 34 ms`.
+pub(crate) fn row_line(row: &Row) -> String {
+    let name = row.path.as_deref().unwrap_or(&row.url);
+    match (row.state, row.status, &row.error) {
+        (State::Skipped, Some(304), _) => format!("{name}  not modified"),
+        (State::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
+        (State::Skipped, ..) => format!("{name}  skipped"),
+        _ => format!("{name}  {} in {} ms", bytes_text(row.bytes), row.ms.total),
+    }
+}
+
+/// The digests of a file that were asked for without a value to compare them with, as the `*sum` tools print and check them.
+pub(crate) fn row_checksums(row: &Row, asked: &[Checksum]) -> Vec<String> {
+    let Some(name) = row.path.as_deref().filter(|_| row.state == State::Done) else {
+        return Vec::new();
+    };
+    asked
+        .iter()
+        .filter_map(|checksum| {
+            let mut found = row.checksums.iter();
+            let (_, hex) = found.find(|(algorithm, _)| *algorithm == checksum.algorithm)?;
+            Some(format!("{hex}  {name}"))
+        })
+        .collect()
+}
+
+/// Jobs that ended, well or not, in this run or an earlier one.
+pub(crate) fn ended(summary: &Summary) -> u64 {
+    summary.done + summary.earlier + summary.skipped + summary.failed
+}
+
+/// How a batch stands, as an object.
+pub(crate) fn counts(summary: &Summary) -> Value {
+    json!({
+        "listed": summary.listed,
+        "complete": summary.complete,
+        "done": summary.done,
+        "earlier": summary.earlier,
+        "skipped": summary.skipped,
+        "failed": summary.failed,
+        "retries": summary.retries,
+        "bytes": summary.bytes,
+    })
+}
+
+/// How a batch ended, as an object.
+pub(crate) fn summary_object(summary: &Summary, elapsed: Duration) -> Value {
+    let cause = |cause: &Cause| {
+        json!({
+            "class": Exit::of_class(cause.class).name(),
+            "text": cause.text,
+            "count": cause.count,
+            "example": harmless(&cause.example),
+        })
+    };
+    let mut told = counts(summary);
+    told["event"] = "summary".into();
+    told["ms"] = u64::try_from(elapsed.as_millis()).ok().into();
+    told["files_per_second"] = rate(summary.done, elapsed).into();
+    told["bytes_per_second"] = rate(summary.bytes, elapsed).into();
+    told["causes"] = summary.causes.iter().map(cause).collect();
+    told["halted"] = summary
+        .halted
+        .as_ref()
+        .map(|halted| harmless(&halted.text))
+        .into();
+    told
+}
+
+/// The last line of a batch: `98 of 100 files, 1 skipped, 98.0 MiB in 1.10 s, 89 files/s, 89.1 MiB/s`.
+pub(crate) fn summary_line(summary: &Summary, elapsed: Duration, width: Option<usize>) -> String {
+    let of = match summary.complete {
+        true => format!("{} of {} files", summary.done, summary.listed),
+        // How many there would have been is not known.
+        false => format!("{} files", summary.done),
+    };
+    let counted = |count: u64, what: &str| match count {
+        0 => String::new(),
+        count => format!(", {count} {what}"),
+    };
+    let per_second = summary.done as f64 / elapsed.as_secs_f64().max(1e-6);
+    let facts = [
+        of,
+        counted(summary.failed, "failed"),
+        counted(summary.earlier, "done before"),
+        counted(summary.skipped, "skipped"),
+        format!(", {}", bytes_text(summary.bytes)),
+        format!(" in {:.2} s", elapsed.as_secs_f64()),
+        format!(", {}", files_rate_text(per_second)),
+        format!(", {}", rate_text(summary.bytes, elapsed)),
+        counted(summary.retries, "retries"),
+    ];
+    fitted("", &facts, width)
+}
+
+/// What failed, by cause with an example each, and what to do; `None` if nothing did.
+pub(crate) fn failures(summary: &Summary, hint: &str) -> Option<String> {
+    if summary.failed == 0 {
+        return None;
+    }
+    let ended = ended(summary);
+    let mut text = format!("{} of {ended} files failed", summary.failed);
+    let (told, others) = summary.causes.split_at(summary.causes.len().min(CAUSES));
+    let digits = told
+        .iter()
+        .map(|cause| cause.count.to_string().len())
+        .max()
+        .unwrap_or(0);
+    for cause in told {
+        let Cause {
+            count,
+            text: what,
+            example,
+            ..
+        } = cause;
+        let (what, example) = (harmless(what), harmless(example));
+        let such = if *count == 1 { "" } else { "such as " };
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\n  {count:>digits$}  {what}: {such}{example}");
+    }
+    let rest: u64 = others.iter().map(|cause| cause.count).sum();
+    if rest > 0 {
+        let _ = write!(
+            text,
+            "\n  {rest:>digits$}  for {} other reasons",
+            others.len()
+        );
+    }
+    Some(error_text(&text, Some(hint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use haul_plan::Algorithm;
+    use haul_transfer::Class;
+    use haul_transfer::archive::Placed;
+    use haul_transfer::batch::{Halt, Halted};
+    use haul_transfer::manifest::{Millis, RowError};
+
+    use super::*;
+
+    fn done() -> Row {
+        Row {
+            line: Some(7),
+            url: "http://h.test/f?sig=***".into(),
+            path: Some("d/f".into()),
+            state: State::Done,
+            status: Some(200),
+            bytes: 12_595,
+            checksums: vec![
+                (Algorithm::Md5, "00ff".into()),
+                (Algorithm::Crc32c, "abcd".into()),
+            ],
+            etag: Some("\"v1\"".into()),
+            attempts: 2,
+            ms: Millis {
+                dns: 1,
+                connect: 2,
+                tls: 3,
+                first_byte: 4,
+                total: 34,
+            },
+            error: None,
+            shard: None,
+        }
+    }
+
+    fn failed(text: &str) -> Row {
+        Row {
+            state: State::Failed,
+            status: None,
+            checksums: Vec::new(),
+            etag: None,
+            error: Some(RowError {
+                class: Class::Network,
+                text: text.into(),
+            }),
+            ..done()
+        }
+    }
+
+    #[test]
+    fn objects_have_the_keys_of_a_manifest() {
+        let shard = Some(Placed {
+            shard: "t-00000.tar".into(),
+            offset: 1024,
+            end: 14_848,
+        });
+        let placed = Row { shard, ..done() };
+        let rows = [row(&placed), row(&failed("closed"))];
+        insta::assert_snapshot!(serde_json::to_string_pretty(&rows).unwrap());
+    }
+
+    #[test]
+    fn lines_of_ends() {
+        assert_eq!(row_line(&done()), "d/f  12.3 KiB in 34 ms");
+        let skipped = |status, error| Row {
+            state: State::Skipped,
+            status,
+            error,
+            ..done()
+        };
+        assert_eq!(row_line(&skipped(Some(304), None)), "d/f  not modified");
+        let error = failed("another line has it").error;
+        assert_eq!(
+            row_line(&skipped(None, error)),
+            "d/f  skipped: another line has it"
+        );
+        for (text, told) in [
+            ("closed", "http://h.test/f?sig=***: closed"),
+            (
+                "cannot fetch http://h.test/f?sig=***: closed",
+                "cannot fetch http://h.test/f?sig=***: closed",
+            ),
+            ("d/f exists already", "d/f exists already"),
+        ] {
+            assert_eq!(row_failure(&failed(text)), told);
+        }
+    }
+
+    #[test]
+    fn digests_are_those_asked_for_of_files_that_came() {
+        let asked = |algorithm| Checksum {
+            algorithm,
+            digest: None,
+        };
+        let both = [asked(Algorithm::Crc32c), asked(Algorithm::Sha1)];
+        assert_eq!(row_checksums(&done(), &both), ["abcd  d/f"]);
+        assert!(row_checksums(&failed("x"), &both).is_empty());
+    }
+
+    fn summary() -> Summary {
+        let cause = |count, text: &str, example: &str| Cause {
+            class: Class::Network,
+            text: text.into(),
+            count,
+            example: example.into(),
+        };
+        let mut causes = vec![
+            cause(
+                1200,
+                "404 Not Found",
+                "http://h.test/a answered 404 Not Found",
+            ),
+            cause(
+                1,
+                "cannot connect",
+                "cannot fetch http://i.test/\u{1b}[2J: cannot connect",
+            ),
+        ];
+        causes.extend((0..10).map(|n| cause(1, &format!("odd {n}"), "x")));
+        Summary {
+            listed: 5000,
+            complete: true,
+            done: 3700,
+            earlier: 0,
+            skipped: 89,
+            failed: 1211,
+            retries: 3,
+            bytes: 98 << 20,
+            causes,
+            halted: None,
+        }
+    }
+
+    #[test]
+    fn the_end_is_told_by_causes_with_an_example_each() {
+        let told = failures(&summary(), "do this").unwrap();
+        insta::assert_snapshot!(anstream::adapter::strip_str(&told).to_string());
+        let well = Summary {
+            failed: 0,
+            ..summary()
+        };
+        assert_eq!(failures(&well, "x"), None);
+    }
+
+    #[test]
+    fn the_last_line_is_fitted_to_its_terminal() {
+        let seconds = Duration::from_secs(2);
+        let cut_off = Summary {
+            complete: false,
+            failed: 0,
+            skipped: 0,
+            retries: 0,
+            ..summary()
+        };
+        let widths = [None, Some(79), Some(40), Some(20), Some(5)];
+        let mut lines: Vec<String> = widths
+            .into_iter()
+            .map(|width| summary_line(&summary(), seconds, width))
+            .collect();
+        lines.push(summary_line(&cut_off, seconds, None));
+        let again = Summary {
+            earlier: 4000,
+            ..summary()
+        };
+        lines.push(summary_line(&again, seconds, None));
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn the_end_as_an_object() {
+        let short = Summary {
+            causes: summary().causes[..2].to_vec(),
+            halted: Some(Halted {
+                kind: Halt::LocalIo,
+                text: "no space left".into(),
+            }),
+            ..summary()
+        };
+        let object = summary_object(&short, Duration::from_secs(2));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&object).unwrap());
+    }
+}

@@ -1,0 +1,273 @@
+//! Whether the arguments make a batch, and which.
+//!
+//! A few URLs are downloads that are watched one by one: a bar each, names from the origin, an exit code of their own. What comes
+//! from a list, or is more than would be watched, is a batch: counted, accounted for, in bounded memory.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+
+use haul_plan::dispatch::{DispatchOptions, Limit};
+use haul_plan::metalink;
+use haul_plan::{ErrorLimit, Expectation, Layout};
+use haul_transfer::Connections;
+use haul_transfer::batch::{BatchOptions, GroupOptions};
+use haul_transfer::list::Format;
+
+use super::SettingError;
+use super::credentials::complete;
+use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormat, OnError};
+use crate::sources::{Source, Sources};
+
+/// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
+/// ones share the connections to their origin anyway.
+const FEW: u64 = 16;
+
+/// Many files.
+#[derive(Debug)]
+pub(crate) struct Many {
+    /// Settings of all together.
+    pub(crate) options: BatchOptions,
+    /// What names them.
+    pub(crate) sources: Sources,
+}
+
+/// Whether what the arguments name is a batch.
+pub(super) fn is_batch(args: &GetArgs, sources: &[Source]) -> bool {
+    let BatchArgs {
+        // What they name is among the sources.
+        input: _,
+        mirror,
+        // These say how to read something, not what becomes of it.
+        input_format: _,
+        globoff: _,
+        jobs,
+        max_connections_total,
+        layout,
+        output_template,
+        tar,
+        // It says how the archive is written.
+        shard_size: _,
+        manifest,
+        expect_type,
+        min_size,
+        max_size,
+        max_errors,
+        on_error,
+    } = &args.batch;
+    let asked = [
+        sources.iter().any(Source::is_list),
+        jobs.is_some(),
+        max_connections_total.is_some(),
+        layout.is_some(),
+        output_template.is_some(),
+        tar.is_some(),
+        manifest.is_some(),
+        !expect_type.is_empty(),
+        min_size.is_some(),
+        max_size.is_some(),
+        max_errors.is_some(),
+        on_error.is_some(),
+        // Only files that are fetched by one request each share a connection.
+        args.connection.http2,
+    ];
+    let files = sources.iter().map(Source::count);
+    let many = !mirror && files.fold(0, u64::saturating_add) > FEW;
+    many || asked.contains(&true)
+}
+
+/// What files must be.
+pub(super) fn expectation(args: &BatchArgs) -> Result<Expectation, SettingError> {
+    let (min, max) = (
+        args.min_size.map(|size| size.0),
+        args.max_size.map(|size| size.0),
+    );
+    if min.zip(max).is_some_and(|(min, max)| min > max) {
+        return Err(SettingError::new("--min-size is more than --max-size"));
+    }
+    Ok(Expectation {
+        types: args.expect_type.clone(),
+        min,
+        max,
+        size: None,
+    })
+}
+
+/// Opens the lists.
+pub(super) fn lists(args: &BatchArgs) -> Result<Vec<Source>, SettingError> {
+    let from_stdin = args.input.iter().filter(|path| is_stdin(path)).count();
+    if from_stdin > 1 {
+        let error = SettingError::new("-i - is given twice");
+        return Err(error.hint("standard input can be read once"));
+    }
+    let format = args.input_format.map(format);
+    let open = |path: &std::path::PathBuf| open(path, format);
+    args.input.iter().map(open).collect()
+}
+
+fn is_stdin(path: &Path) -> bool {
+    // `./-` is a file of that name.
+    path.as_os_str() == "-"
+}
+
+fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
+    if is_stdin(path) {
+        return Ok(Source::Stdin(format));
+    }
+    let name = path.display().to_string();
+    let wrong =
+        |error: io::Error| SettingError::new(format!("-i: cannot read {name}")).because(error);
+    let mut file = File::open(path).map_err(wrong)?;
+    let kind = file.metadata().map_err(wrong)?;
+    if kind.is_dir() {
+        return Err(SettingError::new(format!("-i: {name} is a directory")));
+    }
+    // Looking at its front takes that away where it cannot be read again.
+    if format.is_none() && kind.is_file() {
+        let metalink = is_metalink(&mut file).map_err(wrong)?;
+        if metalink {
+            return read_metalink(&file, &name);
+        }
+    }
+    Ok(Source::List { name, file, format })
+}
+
+/// Whether a file begins as a Metalink document does.
+fn is_metalink(file: &mut File) -> io::Result<bool> {
+    /// What there may be of declarations before its first element.
+    const FRONT: u64 = 4096;
+    let mut front = Vec::new();
+    file.take(FRONT).read_to_end(&mut front)?;
+    file.rewind()?;
+    Ok(metalink::is_metalink(&front))
+}
+
+fn read_metalink(file: &File, name: &str) -> Result<Source, SettingError> {
+    let wrong = |error: Box<dyn std::error::Error + Send + Sync>| {
+        SettingError::new(format!("-i: {name} cannot be used")).because(error)
+    };
+    let mut text = Vec::new();
+    // One more than the parser takes, so that it says so.
+    let most = metalink::LARGEST as u64 + 1;
+    let read = file.take(most).read_to_end(&mut text);
+    read.map_err(|error| wrong(error.into()))?;
+    let document = metalink::parse(&text).map_err(|error| wrong(error.into()))?;
+    if document.files.iter().all(|file| file.mirrors.is_empty()) {
+        let error = SettingError::new(format!("-i: {name} names no http or https URL"));
+        return Err(error.hint("haul downloads http:// and https://"));
+    }
+    Ok(Source::Metalink(document.files))
+}
+
+fn format(format: ListFormat) -> Format {
+    match format {
+        ListFormat::Plain => Format::Plain,
+        ListFormat::Aria2 => Format::Aria2,
+        ListFormat::Csv => Format::Csv,
+        ListFormat::Tsv => Format::Tsv,
+        ListFormat::Jsonl => Format::JsonLines,
+    }
+}
+
+/// A batch of what arguments and lists name.
+pub(super) fn many(
+    args: &GetArgs,
+    connections: Connections,
+    sources: Vec<Source>,
+) -> Result<Many, SettingError> {
+    let options = options(args, connections)?;
+    Ok(Many {
+        options,
+        sources: Sources::new(sources),
+    })
+}
+
+/// The settings of a batch.
+fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, SettingError> {
+    if args.output.file.is_some() {
+        return Err(super::few::several());
+    }
+    if args.output.checksum.iter().any(|sum| sum.digest.is_some()) {
+        let error = SettingError::new("--checksum has a digest, but there are several files");
+        return Err(error.hint("a list may have one for each: in a column sha256, or as checksum="));
+    }
+    let checksums = args.output.checksum.clone();
+    if args.batch.is_tar_to_stdout() {
+        to_stdout(args)?;
+    }
+    let each = args.messages.json || args.messages.verbose || !checksums.is_empty();
+    Ok(BatchOptions {
+        directory: args.output.directory.clone().unwrap_or_default(),
+        dispatch: dispatch(&args.batch, connections),
+        layout: layout(&args.batch),
+        limit: match (args.batch.max_errors, args.batch.on_error) {
+            (Some(limit), _) => Some(limit),
+            (None, Some(OnError::Stop)) => Some(ErrorLimit::Count(0)),
+            (None, Some(OnError::Continue) | None) => None,
+        },
+        checksums,
+        each,
+        group: GroupOptions::default(),
+    })
+}
+
+/// What else would go where the archive goes.
+fn to_stdout(args: &GetArgs) -> Result<(), SettingError> {
+    let other = match args.messages.json {
+        true => "--json",
+        false if !args.output.checksum.is_empty() && args.batch.manifest.is_none() => "--checksum",
+        false => return Ok(()),
+    };
+    let error = SettingError::new(format!("{other} and --tar - both write to standard output"));
+    Err(error.hint("--manifest FILE has results and digests, too"))
+}
+
+fn layout(args: &BatchArgs) -> Layout {
+    match (&args.output_template, args.layout) {
+        (Some(template), _) => Layout::Template(template.clone()),
+        (None, Some(LayoutKind::Path)) => Layout::Path,
+        (None, Some(LayoutKind::Hash)) => Layout::Hash,
+        (None, Some(LayoutKind::Name) | None) => Layout::Name,
+    }
+}
+
+/// How many at once. Who asks for more files at once than one origin would get means that origin, too.
+fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
+    let defaults = DispatchOptions::default();
+    let jobs = args.jobs.map(usize::from);
+    let total = args.max_connections_total.map(usize::from);
+    DispatchOptions {
+        jobs,
+        per_host: match connections {
+            Connections::Fixed(n) => Limit::Fixed(n),
+            Connections::Auto { max } => Limit::Auto {
+                max: jobs.unwrap_or(0).max(max),
+            },
+        },
+        total: total.unwrap_or_else(|| {
+            let fixed = match connections {
+                Connections::Fixed(n) => n,
+                Connections::Auto { .. } => 0,
+            };
+            defaults.total.max(jobs.unwrap_or(0)).max(fixed)
+        }),
+        ..defaults
+    }
+}
+
+impl Many {
+    /// Connections to one origin that are worth keeping between two files.
+    pub(super) fn idle(&self) -> usize {
+        match self.options.dispatch.per_host {
+            Limit::Fixed(n) | Limit::Auto { max: n } => n.min(self.options.dispatch.total),
+        }
+    }
+}
+
+/// Gives URLs and globs that name a user the password that is meant.
+pub(super) fn log_in(
+    sources: &mut [Source],
+    credentials: &haul_net::Credentials,
+) -> Result<(), SettingError> {
+    complete(sources.iter_mut().filter_map(Source::url_mut), credentials)
+}

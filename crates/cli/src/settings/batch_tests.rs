@@ -1,0 +1,356 @@
+//! What makes a batch, and what its flags come to.
+
+use clap::Parser as _;
+use haul_plan::dispatch::Limit;
+use haul_plan::{ErrorLimit, Layout};
+
+use super::*;
+use crate::args::{Args, Command};
+
+fn resolve(words: &[&str]) -> Result<GetSettings, SettingError> {
+    let command = ["haul", "get"].iter().chain(words);
+    let Command::Get(args) = Args::try_parse_from(command).unwrap().command else {
+        unreachable!()
+    };
+    GetSettings::resolve(&args)
+}
+
+fn many(words: &[&str]) -> Many {
+    match resolve(words).unwrap().task {
+        Task::Many(many) => *many,
+        Task::Few(jobs) => panic!("{jobs:?}"),
+    }
+}
+
+/// The URLs that a batch is made of, one by one or together.
+fn urls(words: &[&str]) -> Vec<String> {
+    match resolve(words).unwrap().task {
+        Task::Many(many) => many
+            .sources
+            .map(|entry| entry.unwrap().url.into())
+            .collect(),
+        Task::Few(jobs) => jobs.into_iter().map(|job| job.url.into()).collect(),
+    }
+}
+
+fn wrong(words: &[&str]) -> String {
+    let error = resolve(words).unwrap_err();
+    let hint = error.advice().map_or_else(String::new, str::to_owned);
+    format!("{} / {hint}", crate::message::chain(&error))
+}
+
+fn is_batch(words: &[&str]) -> bool {
+    matches!(resolve(words).unwrap().task, Task::Many(_))
+}
+
+#[test]
+fn lists_many_urls_and_the_flags_of_batches_make_one() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let list = list.path().to_str().unwrap();
+    assert!(is_batch(&["-i", list]) && is_batch(&["-i", "-"]));
+    assert!(is_batch(&["http://h/f", "-i", list]));
+    assert!(!is_batch(&["http://h/f"]) && !is_batch(&["http://h/f", "http://h/g"]));
+    assert!(!is_batch(&["http://h/[1-16]"]) && is_batch(&["http://h/[1-17]"]));
+    assert!(is_batch(&["http://h/[1-9]", "http://h/{a,b,c,d}[1-2]"]));
+    for flags in [
+        &["-j", "3"][..],
+        &["--max-connections-total", "3"],
+        &["--layout", "name"],
+        &["--output-template", "{name}"],
+        &["--tar", "t.tar"],
+        &["--manifest", "m.csv"],
+        &["--expect-type", "image/*"],
+        &["--min-size", "1k"],
+        &["--max-size", "1k"],
+        &["--max-errors", "5%"],
+        &["--on-error", "continue"],
+        &["--http2"],
+    ] {
+        assert!(is_batch(&[&["http://h/f"], flags].concat()), "{flags:?}");
+    }
+}
+
+#[test]
+fn globs_are_read_as_curl_reads_them() {
+    assert_eq!(
+        urls(&["http://{a,b}.h/[09-10]"]),
+        [
+            "http://a.h/09",
+            "http://a.h/10",
+            "http://b.h/09",
+            "http://b.h/10"
+        ]
+    );
+    assert_eq!(urls(&["http://[::1]:80/f"]), ["http://[::1]/f"]);
+    assert_eq!(urls(&["-g", "http://h/f[1]"]), ["http://h/f[1]"]);
+    assert_eq!(urls(&["http://h/[1-20]"]).len(), 20);
+    assert_eq!(
+        wrong(&["http://me:s3cret@h/[1-"]),
+        "http://***@h/[1- cannot be read: '[' without ']', at character 20 / -g/--globoff takes brackets and braces as they are"
+    );
+    assert_eq!(
+        wrong(&["h.test/[1-3]"]),
+        "\"h.test/1\" has no scheme / did you mean https://h.test/1 ?"
+    );
+    assert_eq!(
+        wrong(&["-g", "ftp://h/[1]"]),
+        "\"ftp://h/[1]\" has the scheme ftp / haul downloads http:// and https://"
+    );
+    // Only its members say so.
+    assert!(wrong(&["{http,ftp}://h/f"]).starts_with("a URL cannot be used: line 2"));
+}
+
+#[test]
+fn members_have_the_password_of_the_first() {
+    let members = urls(&["-u", "me:pw", "http://me@{h,i}/[1-9]"]);
+    assert_eq!(members[1], "http://me:pw@h/2");
+    assert_eq!(
+        members[9], "http://me@i/1",
+        "of another host it is not known"
+    );
+    let named = ["http://me@h/f", "-u", "me:pw", "-j", "2"];
+    assert_eq!(urls(&named), ["http://me:pw@h/f"]);
+}
+
+#[test]
+fn sources_come_in_their_order() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), "http://l/1\n\nhttp://l/2\n").unwrap();
+    let list = list.path().to_str().unwrap();
+    assert_eq!(
+        urls(&["-i", list, "http://h/[1-2]", "http://g/"]),
+        [
+            "http://h/1",
+            "http://h/2",
+            "http://g/",
+            "http://l/1",
+            "http://l/2"
+        ]
+    );
+    let csv = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(csv.path(), "http://l/url,1\n").unwrap();
+    let csv = csv.path().to_str().unwrap();
+    assert_eq!(urls(&["-i", csv]), ["http://l/url,1"]);
+    let Task::Many(told) = resolve(&["-i", csv, "--input-format", "csv"]).unwrap().task else {
+        panic!("a list is a batch")
+    };
+    assert!(told.sources.into_iter().all(|entry| entry.is_err()));
+}
+
+#[test]
+fn options_of_lists_that_are_not_obeyed_are_told() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), "http://l/1\n  http-user=me\n  split=5\n").unwrap();
+    let sources = many(&["-i", list.path().to_str().unwrap()]).sources;
+    let ignored = sources.ignored();
+    assert_eq!(sources.count(), 1);
+    let told = ignored.warnings().concat();
+    assert!(told.ends_with("not obeyed: http-user"), "{told}");
+}
+
+#[test]
+fn lists_that_cannot_be_read_are_told_before_anything_begins() {
+    assert!(wrong(&["-i", "/nowhere"]).starts_with("-i: cannot read /nowhere: No such file"));
+    let dir = tempfile::tempdir().unwrap();
+    assert!(wrong(&["-i", dir.path().to_str().unwrap()]).contains("is a directory"));
+    assert_eq!(
+        wrong(&["-i", "-", "-i", "-"]),
+        "-i - is given twice / standard input can be read once"
+    );
+}
+
+#[test]
+fn what_is_of_one_file_is_not_of_many() {
+    let several = "-o names one file, but there are several URLs / -d DIR takes them all, --mirror makes one file of them";
+    assert_eq!(wrong(&["http://h/[1-2]", "-o", "f"]), several);
+    assert_eq!(wrong(&["http://h/[1-99]", "-o", "f"]), several);
+    let digest = wrong(&["-i", "-", "--checksum", "crc32c:deadbeef"]);
+    assert!(
+        digest.starts_with("--checksum has a digest, but"),
+        "{digest}"
+    );
+    assert_eq!(
+        wrong(&["-i", "-", "--min-size", "2k", "--max-size", "1k"]),
+        "--min-size is more than --max-size / "
+    );
+}
+
+#[test]
+fn an_archive_on_standard_output_has_it_for_itself() {
+    let both = "--json and --tar - both write to standard output / --manifest FILE has results and digests, too";
+    assert_eq!(wrong(&["-i", "-", "--tar", "-", "--json"]), both);
+    let digests = ["-i", "-", "--tar", "-", "--checksum", "md5"];
+    assert!(wrong(&digests).starts_with("--checksum and --tar - both"));
+    many(&[&digests[..], &["--manifest", "m.csv"]].concat());
+    many(&["-i", "-", "--tar", "./-", "--json"]);
+}
+
+const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<metalink xmlns="urn:ietf:params:xml:ns:metalink">
+  <file name="sub/a.iso"><size>5</size>
+    <hash type="sha-256">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</hash>
+    <url priority="2">http://b.test/a</url><url priority="1">http://a.test/a</url></file>
+  <file name="b"><url>ftp://a.test/b</url></file>
+</metalink>"#;
+
+fn few(words: &[&str]) -> Vec<Job> {
+    match resolve(words).unwrap().task {
+        Task::Few(jobs) => jobs,
+        Task::Many(many) => panic!("{many:?}"),
+    }
+}
+
+#[test]
+fn mirrors_make_one_job_of_many_urls() {
+    let jobs = few(&["--mirror", "http://{a,b}/f", "http://c/f", "-o", "x"]);
+    assert_eq!(jobs.len(), 1);
+    let mirrors: Vec<&str> = jobs[0].mirrors.iter().map(Url::as_str).collect();
+    assert_eq!(
+        (jobs[0].url.as_str(), mirrors),
+        ("http://a/f", vec!["http://b/f", "http://c/f"])
+    );
+    assert_eq!(few(&["--mirror", "http://[1-99].h/f"])[0].mirrors.len(), 98);
+    assert!(
+        resolve(&["--mirror", "http://a/f"])
+            .unwrap()
+            .options
+            .mirror_links
+    );
+    assert!(!resolve(&["http://a/f"]).unwrap().options.mirror_links);
+    let too_many = wrong(&["--mirror", "http://[1-99999999].h/f"]);
+    assert!(
+        too_many.starts_with("there are more than 256 mirrors"),
+        "{too_many}"
+    );
+    assert!(wrong(&["--mirror", "http://a/f", "-i", "-"]).starts_with("--mirror makes one file"));
+    assert!(
+        resolve(&["--mirror", "-i", "-"])
+            .unwrap()
+            .options
+            .mirror_links
+    );
+}
+
+#[test]
+fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), METALINK).unwrap();
+    let file = file.path().to_str().unwrap();
+    let resolved = resolve(&["-i", file, "-d", "d"]).unwrap();
+    assert_eq!(
+        resolved.task.directories().collect::<Vec<_>>(),
+        [Path::new("d/sub")]
+    );
+    let jobs = few(&["-i", file, "-d", "d"]);
+    assert_eq!(jobs.len(), 1, "what cannot be had over HTTP is left out");
+    assert_eq!(jobs[0].output, Output::File("d/sub/a.iso".into()));
+    assert_eq!(
+        (jobs[0].url.as_str(), jobs[0].size),
+        ("http://a.test/a", Some(5))
+    );
+    assert_eq!((jobs[0].mirrors.len(), jobs[0].checksums.len()), (1, 1));
+    // Said to be something else, it is read as that.
+    assert!(is_batch(&["-i", file, "--input-format", "plain"]));
+    let in_batch = many(&["-i", file, "-j", "2"])
+        .sources
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (in_batch.path, in_batch.mirrors.len()),
+        (Some("sub/a.iso".into()), 1)
+    );
+    let ftp = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(ftp.path(), METALINK.replace("http://", "ftp://")).unwrap();
+    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("names no http or https URL"));
+    std::fs::write(ftp.path(), &METALINK[..200]).unwrap();
+    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("cannot be used: "));
+}
+
+#[test]
+fn numbers_at_once() {
+    let of = |flags: &[&str]| {
+        let words = [&["http://h/[1-99]"], flags].concat();
+        let settings = resolve(&words).unwrap();
+        let Task::Many(many) = settings.task else {
+            panic!("many URLs are a batch")
+        };
+        let dispatch = many.options.dispatch;
+        (
+            dispatch.jobs,
+            dispatch.per_host,
+            dispatch.total,
+            settings.client.idle,
+        )
+    };
+    assert_eq!(of(&[]), (None, Limit::Auto { max: 16 }, 64, 16));
+    assert_eq!(of(&["-j", "5"]), (Some(5), Limit::Auto { max: 16 }, 64, 16));
+    assert_eq!(
+        of(&["-j", "100"]),
+        (Some(100), Limit::Auto { max: 100 }, 100, 100)
+    );
+    assert_eq!(of(&["-x", "8"]), (None, Limit::Fixed(8), 64, 8));
+    assert_eq!(of(&["-x", "200"]), (None, Limit::Fixed(200), 200, 200));
+    let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
+    assert_eq!(of(&all), (Some(30), Limit::Fixed(20), 10, 20));
+}
+
+#[test]
+fn names_and_what_files_must_be() {
+    assert_eq!(many(&["-i", "-"]).options.layout, Layout::Name);
+    assert_eq!(
+        many(&["-i", "-", "--layout", "path"]).options.layout,
+        Layout::Path
+    );
+    assert_eq!(
+        many(&["-i", "-", "--layout", "hash"]).options.layout,
+        Layout::Hash
+    );
+    let template = "{host}/{index:03}.{ext}";
+    assert_eq!(
+        many(&["-i", "-", "--output-template", template])
+            .options
+            .layout,
+        Layout::Template(template.parse().unwrap())
+    );
+    assert_eq!(
+        many(&["-i", "-", "-d", "x"]).options.directory.as_os_str(),
+        "x"
+    );
+    let flags = [
+        "-i",
+        "-",
+        "--expect-type",
+        "image/*,text/css",
+        "--min-size",
+        "1k",
+        "--max-size",
+        "1M",
+    ];
+    let expect = resolve(&flags).unwrap().options.expect;
+    assert_eq!(expect.types.len(), 2);
+    assert_eq!(
+        (expect.min, expect.max, expect.size),
+        (Some(1 << 10), Some(1 << 20), None)
+    );
+}
+
+#[test]
+fn failures_that_end_it() {
+    let limit = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.limit;
+    assert_eq!(limit(&[]), None);
+    assert_eq!(limit(&["--on-error", "continue"]), None);
+    assert_eq!(limit(&["--on-error", "stop"]), Some(ErrorLimit::Count(0)));
+    assert_eq!(limit(&["--max-errors", "7"]), Some(ErrorLimit::Count(7)));
+    assert_eq!(
+        limit(&["--max-errors", "7%"]),
+        Some(ErrorLimit::Percent(7.0))
+    );
+}
+
+#[test]
+fn each_end_is_told_where_somebody_wants_that() {
+    let each = |flags: &[&str]| many(&[&["-i", "-"], flags].concat()).options.each;
+    assert!(!each(&[]) && !each(&["--progress", "json"]));
+    assert!(each(&["--json"]) && each(&["-v"]) && each(&["--checksum", "md5"]));
+}

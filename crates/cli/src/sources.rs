@@ -1,0 +1,211 @@
+//! What names the files of a batch: URLs, globs and lists, one after the other, read as the batch asks for them.
+//!
+//! Nothing is computed or read ahead: a glob of a billion URLs costs as much as one, and a list that comes through a pipe is begun with
+//! its first line. What is no URL becomes a bad line, which the batch tells with the number of the line, or of the glob's member.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use haul_net::shown_text;
+use haul_plan::Glob;
+use haul_plan::metalink::MetalinkFile;
+use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
+use url::Url;
+
+/// Names files.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// One.
+    Url(Url),
+    /// Many by one text.
+    Glob {
+        /// The text.
+        glob: Glob,
+        /// The first of its URLs: whether it is one was looked at, and its login is that of the others.
+        first: Url,
+    },
+    /// A list in a file.
+    List {
+        /// What messages call it.
+        name: String,
+        /// The file, open.
+        file: File,
+        /// How it is written, if that was said.
+        format: Option<Format>,
+    },
+    /// A list on standard input.
+    Stdin(Option<Format>),
+    /// Those of a Metalink document.
+    Metalink(Vec<MetalinkFile>),
+}
+
+impl Source {
+    /// The URL that may lack a password.
+    pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
+        match self {
+            Self::Url(url) | Self::Glob { first: url, .. } => Some(url),
+            Self::List { .. } | Self::Stdin(_) | Self::Metalink(_) => None,
+        }
+    }
+
+    /// Whether only reading it tells what it names.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self, Self::List { .. } | Self::Stdin(_))
+    }
+
+    /// How many files it names, as far as that is known before it is read.
+    pub(crate) fn count(&self) -> u64 {
+        match self {
+            Self::Glob { glob, .. } => glob.len(),
+            Self::Metalink(files) => files.len() as u64,
+            _ => 1,
+        }
+    }
+}
+
+/// All that name files, in their order.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    /// Those not begun.
+    waiting: VecDeque<Source>,
+    /// The one that is read.
+    current: Option<Current>,
+    /// Options in lists that were not obeyed.
+    ignored: Ignored,
+}
+
+/// A source that is being read.
+#[derive(Debug)]
+enum Current {
+    /// A glob, and the number of its next member.
+    Glob(Glob, Url, u64),
+    /// A list, and what messages call it.
+    List(List, String),
+    /// Files of a Metalink document.
+    Metalink(std::vec::IntoIter<MetalinkFile>),
+}
+
+impl Sources {
+    pub(crate) fn new(sources: Vec<Source>) -> Self {
+        Self {
+            waiting: sources.into(),
+            current: None,
+            ignored: Ignored::default(),
+        }
+    }
+
+    /// Where options that are not obeyed are noted as they are read.
+    pub(crate) fn ignored(&self) -> Ignored {
+        self.ignored.clone()
+    }
+
+    /// Begins a source, or is all of it.
+    fn begin(&mut self, source: Source) -> Option<Entry> {
+        let list = |read: Box<dyn Read + Send>, format, name: String| {
+            Current::List(List::open(read, format, &name), name)
+        };
+        self.current = Some(match source {
+            Source::Url(url) => return Some(Entry::new(0, url)),
+            Source::Glob { glob, first } => Current::Glob(glob, first, 0),
+            Source::List { name, file, format } => list(Box::new(file), format, name),
+            Source::Metalink(files) => Current::Metalink(files.into_iter()),
+            Source::Stdin(format) => list(Box::new(io::stdin()), format, "standard input".into()),
+        });
+        None
+    }
+}
+
+impl Iterator for Sources {
+    type Item = Result<Entry, BadLine>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let item = match &mut self.current {
+                Some(Current::Glob(glob, first, number)) => {
+                    *number += 1;
+                    glob.item(*number - 1)
+                        .map(|item| member(&item.url, first, *number))
+                }
+                Some(Current::List(list, name)) => {
+                    let item = list.next();
+                    if item.is_none() {
+                        self.ignored.note(name, list.ignored());
+                    }
+                    item
+                }
+                Some(Current::Metalink(files)) => files.find_map(entry).map(Ok),
+                None => None,
+            };
+            if item.is_some() {
+                return item;
+            }
+            let source = self.waiting.pop_front()?;
+            self.current = None;
+            if let Some(entry) = self.begin(source) {
+                return Some(Ok(entry));
+            }
+        }
+    }
+}
+
+/// A file of a Metalink document as an entry; `None` for one that no URL is known of.
+fn entry(file: MetalinkFile) -> Option<Entry> {
+    let mut urls = file.urls().cloned();
+    let url = urls.next()?;
+    Some(Entry {
+        mirrors: urls.collect(),
+        path: Some(file.path),
+        checksums: file.checksums,
+        size: file.size,
+        ..Entry::new(0, url)
+    })
+}
+
+/// A member of a glob. It has the password of the first one, if it has its user and none of its own.
+fn member(text: &str, first: &Url, number: u64) -> Result<Entry, BadLine> {
+    let bad = |problem| BadLine {
+        list: "the URL's members".into(),
+        line: number,
+        excerpt: shown_text(text),
+        problem,
+    };
+    let mut url = Url::parse(text).map_err(|error| bad(Problem::Url(error)))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(bad(Problem::Scheme));
+    }
+    let lacks = url.password().is_none() && !url.username().is_empty();
+    let same = url.username() == first.username() && url.origin() == first.origin();
+    if lacks && same {
+        // A URL with a user can have a password.
+        let _ = url.set_password(first.password());
+    }
+    Ok(Entry::new(0, url))
+}
+
+/// Options of lists that were seen, are not obeyed, and would have changed what is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ignored(Arc<Mutex<Vec<InList>>>);
+
+/// A list, and its options.
+type InList = (String, BTreeSet<&'static str>);
+
+impl Ignored {
+    fn note(&self, list: &str, options: BTreeSet<&'static str>) {
+        if !options.is_empty() {
+            let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            noted.push((list.to_owned(), options));
+        }
+    }
+
+    /// What there is to say of it, a line for each list.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let warning = |(list, options): &InList| {
+            let options: Vec<&str> = options.iter().copied().collect();
+            format!("{list}: not obeyed: {}", options.join(", "))
+        };
+        noted.iter().map(warning).collect()
+    }
+}
