@@ -124,7 +124,7 @@ def main():
             get.prepare()
             arena = Arena(get.clear, nginx.spent, home=work / "nginx")
             for case in map(get.case, args.keys):
-                arena.compare(case.contenders, args.runs * case.repeat)
+                case.run(arena, args.runs)
                 cases.append(case)
                 print("\n".join(case.rows()), flush=True)
     versions = [report.first_line(*command).split(" (")[0] for command in (

@@ -1,7 +1,9 @@
-"""A private nginx for a comparison: its own folder, free ports, plain and TLS, and a location that limits each connection."""
+"""A private nginx for a comparison: its own folder, free ports, plain, TLS and HTTP/2, a location that limits each connection, one
+where any name is the same file, and a port that every address of loopback has."""
 
 import os
 import pathlib
+import resource
 import shutil
 import socket
 import subprocess
@@ -9,9 +11,10 @@ import time
 
 CONFIGURATION = """
 worker_processes 2;
+worker_rlimit_nofile {descriptors};
 pid {root}/pid;
 error_log {root}/error.log;
-events {{ worker_connections 1024; }}
+events {{ worker_connections 4096; }}
 http {{
     access_log off;
     sendfile on;
@@ -21,12 +24,22 @@ http {{
     server {{
         listen 127.0.0.1:{plain};
         location /limited/ {{ alias {files}/; limit_rate 4m; }}
+        location /one/ {{ try_files /one =404; }}
     }}
     server {{
+        listen {wide};
+        allow 127.0.0.0/8;
+        deny all;
+        location /one/ {{ try_files /one =404; }}
+    }}
+    ssl_certificate {root}/cert.pem;
+    ssl_certificate_key {root}/key.pem;
+    ssl_protocols TLSv1.3;
+    server {{
         listen 127.0.0.1:{tls} ssl;
-        ssl_certificate {root}/cert.pem;
-        ssl_certificate_key {root}/key.pem;
-        ssl_protocols TLSv1.3;
+    }}
+    server {{
+        listen 127.0.0.1:{h2} ssl http2;
     }}
 }}
 """
@@ -65,13 +78,17 @@ class Nginx:
 
     def __init__(self, root, files):
         self.root, self.files = pathlib.Path(root), pathlib.Path(files)
-        self.plain, self.tls = free_ports(2)
+        self.plain, self.tls, self.h2, self.wide = free_ports(4)
         self.ca = self.root / "cert.pem"
 
     def __enter__(self):
         self.root.mkdir(parents=True, exist_ok=True)
         certificate(self.root)
-        text = CONFIGURATION.format(root=self.root, files=self.files, plain=self.plain, tls=self.tls)
+        ports = {"plain": self.plain, "tls": self.tls, "h2": self.h2, "wide": self.wide}
+        # As many as anybody gives: a batch may hold a connection to each of thousands of addresses.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        descriptors = 65536 if most == resource.RLIM_INFINITY else most
+        text = CONFIGURATION.format(root=self.root, files=self.files, descriptors=descriptors, **ports)
         (self.root / "nginx.conf").write_text(text)
         command = [program("nginx"), "-p", str(self.root), "-c", str(self.root / "nginx.conf"), "-g", "daemon off;"]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)

@@ -8,6 +8,7 @@ import platform
 import shlex
 import statistics
 import subprocess
+import typing
 
 
 @dataclasses.dataclass
@@ -33,6 +34,17 @@ class Case:
     memory: int = 64
     # Rounds for each one asked for: what is over in a moment needs more of them to be told from noise.
     repeat: int = 1
+    # One run each, for what is not about time.
+    once: bool = False
+    # What else was found and must be, told after the runs: pairs of words, and whether it holds.
+    facts: typing.Callable = list
+
+    def run(self, arena, rounds):
+        """Has its contenders meet."""
+        if self.once:
+            arena.once(self.contenders)
+        else:
+            arena.compare(self.contenders, rounds * self.repeat)
 
     def rows(self):
         ours, *others = self.contenders
@@ -44,6 +56,8 @@ class Case:
             yield f"| {self.title} | {peer.name} | {wall:.2f} | {cpu:.2f} | {need} | {'ok' if ok else 'MISS'} |"
         peak = ours.worst("peak") / 1024
         yield f"| {self.title} | memory | {peak:.0f} MiB | | ≤ {self.memory} MiB | {'ok' if peak <= self.memory else 'MISS'} |"
+        for what, found, need, ok in self.facts():
+            yield f"| {self.title} | {what} | {found} | | {need} | {'ok' if ok else 'MISS'} |"
 
     def medians(self):
         for c in self.contenders:
@@ -66,12 +80,19 @@ class Case:
             yield shlex.join(words[:8] if more else words) + more
 
 
-def page(title, invocation, versions, cases, work):
-    """The whole report, as Markdown."""
-    return "\n".join([
+def heading(title, invocation, versions):
+    """The first lines of a report: what was asked, where and when."""
+    return [
         f"# {title}, {datetime.date.today()}", "",
         f"`{invocation}` on {machine()}, commit {first_line('git', 'describe', '--always', '--dirty')}; loopback, tmpfs.",
         f"Peers: {'; '.join(versions)}.", "",
+    ]
+
+
+def page(title, invocation, versions, cases, work):
+    """The whole report, as Markdown."""
+    return "\n".join([
+        *heading(title, invocation, versions),
         "| case | against | wall, haul / it | CPU, haul / it | must be | |", "| --- | --- | --- | --- | --- | --- |",
         *(row for case in cases for row in case.rows()), "",
         "Medians behind the ratios, seconds (wall with its range), and the largest peak in MiB:", "",
