@@ -13,8 +13,9 @@ use std::time::Duration;
 /// So many refusals are forgiven: fewer would be met by accident every few thousand answers, where one in a hundred is refused.
 const FORGIVEN: f32 = 3.0;
 
-/// An answer forgives this share of a refusal.
-const FORGIVES: f32 = 0.05;
+/// An answer forgives this share of a refusal: an origin in trouble may refuse one request in ten whatever their number, and one that
+/// has a limit refuses far more of those beyond it.
+const FORGIVES: f32 = 0.10;
 
 /// How long a limit stands: at first, and at most.
 const STANDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));

@@ -13,7 +13,7 @@ use super::options::{BatchOptions, Cause, Halt, Halted, Summary};
 use crate::archive::ArchiveError;
 use crate::error::{Class, GetError};
 use crate::event::{Event, EventSender};
-use crate::manifest::{Manifest, Row, State};
+use crate::manifest::{Manifest, ManifestError, Row, State};
 
 /// Causes that are told apart; what fails in yet other ways is counted together.
 const CAUSES: usize = 64;
@@ -106,8 +106,10 @@ pub(super) struct Books {
     stop: CancellationToken,
     /// Where rows are written down.
     manifest: Option<Manifest>,
-    /// Rows that are not written down yet.
-    rows: Vec<Row>,
+    /// What ended and is not written down yet.
+    ends: Vec<Ended>,
+    /// Whether something could not be written down.
+    broken: bool,
 }
 
 impl Books {
@@ -124,45 +126,61 @@ impl Books {
             limit: options.limit,
             stop,
             manifest,
-            rows: Vec::new(),
+            ends: Vec::new(),
+            broken: false,
         }
     }
 
-    /// A job ended.
+    /// A job ended: counted and told when its row is written down.
     pub(super) fn enter(&mut self, ended: Ended) {
-        let Ended { row, error } = ended;
-        self.counts.enter(&row, error.as_ref());
-        if let Some(error) = error.as_ref().filter(|error| is_hopeless(error)) {
+        if let Some(error) = ended.error.as_ref().filter(|error| is_hopeless(error)) {
             self.halt(error);
         }
+        self.ends.push(ended);
+    }
+
+    /// How many ends wait to be written down.
+    pub(super) fn waiting(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether all that ended is written down.
+    pub(super) fn is_settled(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Writes down what was entered; whether that is durable now. What cannot be written down is not counted: the next run does
+    /// it again. After that nothing is.
+    pub(super) fn settle(&mut self) -> bool {
+        let ends = std::mem::take(&mut self.ends);
+        if let Err(error) = self.write(&ends) {
+            self.broken = true;
+            self.halt(&error);
+        }
+        if !self.broken {
+            ends.into_iter().for_each(|ended| self.tell(ended));
+        }
+        !self.broken
+    }
+
+    fn write(&mut self, ends: &[Ended]) -> Result<(), ManifestError> {
+        let Some(manifest) = self.manifest.as_mut().filter(|_| !self.broken) else {
+            return Ok(());
+        };
+        let rows: Vec<Row> = ends.iter().map(|ended| ended.row.clone()).collect();
+        manifest.append(&rows)?;
+        manifest.sync()
+    }
+
+    fn tell(&self, Ended { row, error }: Ended) {
+        self.counts.enter(&row, error.as_ref());
         if let Some(why) = self.limit.and_then(|limit| self.counts.exceeds(limit)) {
             self.counts.halt(Halt::TooManyFailed, why);
             self.stop.cancel();
         }
         if self.each || row.state == State::Failed {
             // Nobody listening is no reason to stop.
-            let _ = self.events.blocking_send(Event::Row(Box::new(row.clone())));
-        }
-        self.rows.push(row);
-    }
-
-    /// Whether all rows are written down.
-    pub(super) fn is_settled(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Writes down what was entered; whether that is durable now.
-    pub(super) fn settle(&mut self) -> bool {
-        let rows = std::mem::take(&mut self.rows);
-        let Some(manifest) = &mut self.manifest else {
-            return true;
-        };
-        match manifest.append(&rows).and_then(|()| manifest.sync()) {
-            Ok(()) => true,
-            Err(error) => {
-                self.halt(&error);
-                false
-            }
+            let _ = self.events.blocking_send(Event::Row(Box::new(row)));
         }
     }
 

@@ -110,11 +110,13 @@ impl Clerk {
             }
             for delivery in armful.drain(..).flatten() {
                 self.take(delivery);
+                if self.is_full() {
+                    self.commit();
+                    due = Instant::now() + self.options.linger;
+                }
             }
-            let (files, bytes) = self.sink.group();
-            let full = files >= self.options.files || bytes >= self.options.bytes;
             let ended = came == Some(0);
-            if ended || full || Instant::now() >= due {
+            if ended || Instant::now() >= due {
                 self.commit();
                 due = Instant::now() + self.options.linger;
             }
@@ -122,6 +124,13 @@ impl Clerk {
                 return self.finish();
             }
         }
+    }
+
+    /// Whether enough has come for a group.
+    fn is_full(&self) -> bool {
+        let (files, bytes) = self.sink.group();
+        let most = self.options.files;
+        files >= most || bytes >= self.options.bytes || self.books.waiting() >= most
     }
 
     fn take(&mut self, delivery: Delivery) {

@@ -32,6 +32,12 @@ pub(super) struct Errand {
     pub(super) course: Course,
     /// Requests so far.
     pub(super) attempts: u32,
+    /// Whether its host has refused it.
+    pub(super) refused: bool,
+    /// How many of them were answered 403.
+    pub(super) denied: u32,
+    /// Where what is to be replaced lies, if that is behind a link.
+    pub(super) real: Option<PathBuf>,
     /// When the first of them was made.
     pub(super) begun: Option<Instant>,
     /// Which road it goes.
@@ -78,6 +84,9 @@ impl Errand {
             have: None,
             course: Course::new(retry.clone()),
             attempts: 0,
+            refused: false,
+            denied: 0,
+            real: None,
             begun: None,
             road: Road::Quick { ranges: true },
         }
@@ -85,7 +94,8 @@ impl Errand {
 
     /// The file that is written to.
     pub(super) fn target(&self) -> Target {
-        Target::new(self.staged.as_ref().unwrap_or(&self.path).clone())
+        let path = self.staged.as_ref().or(self.real.as_ref());
+        Target::new(path.unwrap_or(&self.path).clone())
     }
 
     /// Goes to where else the file can be had, with a fresh budget; false where there is nowhere.

@@ -17,7 +17,7 @@ use super::options::BatchOptions;
 use super::present::Present;
 use super::record;
 use super::shared::{Full, Shared};
-use crate::disk::{Remembered, Unnamed, remembered};
+use crate::disk::{Remembered, Target, Unnamed, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
 use crate::manifest::{Millis, Past, Row, RowError, State};
@@ -162,11 +162,16 @@ impl Feeder {
         if done.is_some() && self.existing != Existing::Update {
             return Some(Box::new(Told::Earlier));
         }
+        if errand.staged.is_none() && self.existing != Existing::Keep {
+            // What is to be replaced may be behind a link; what replaces it is made in its file system.
+            let real = Target::through(errand.path.clone()).path().to_owned();
+            errand.real = Some(real).filter(|real| *real != errand.path);
+        }
         let target = errand.target();
         let directory = target.directory();
         if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
-            let tag = done.and_then(|past| past.etag(&errand.shown(), Some(&errand.name())));
-            if let Some(told) = find(errand, self.existing, tag) {
+            let row = done.and_then(|past| past.row(&errand.shown(), Some(&errand.name())));
+            if let Some(told) = find(errand, self.existing, row) {
                 return Some(Box::new(Told::Delivery(told)));
             }
         }
@@ -255,12 +260,23 @@ fn stage(directory: &Path, path: &Path) -> PathBuf {
     directory.join(&hash[..32])
 }
 
-/// Looks what lies under the final name; what there is to tell if the job ends with that. `tag` is what the manifest says it was.
-fn find(errand: &mut Errand, existing: Existing, tag: Option<String>) -> Option<Delivery> {
-    let found = errand.path.symlink_metadata().ok()?;
+/// Looks what lies under the final name; what there is to tell if the job ends with that. `row` is what the manifest says of it.
+fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Delivery> {
     let path = errand.path.clone();
+    let found = match path.metadata() {
+        Ok(found) => found,
+        // A link that leads nowhere is a name that is taken.
+        Err(_) if path.is_symlink() && existing == Existing::Keep => {
+            return Some(Delivery::failed(errand, GetError::Exists { path }));
+        }
+        Err(_) => return None,
+    };
     if found.is_dir() {
         return Some(Delivery::failed(errand, GetError::IsDirectory { path }));
+    }
+    if !found.is_file() {
+        let what = "it is not a regular file";
+        return Some(Delivery::failed(errand, GetError::InTheWay { path, what }));
     }
     match existing {
         Existing::Keep if errand.is_other(found.len()) => {
@@ -277,6 +293,10 @@ fn find(errand: &mut Errand, existing: Existing, tag: Option<String>) -> Option<
         })),
         Existing::Overwrite => None,
         Existing::Update => {
+            // A row's word is about the file that it was written for.
+            let tag = row
+                .filter(|row| row.bytes == found.len())
+                .and_then(|row| row.etag);
             errand.have = remembered(&path).map(|have| Remembered {
                 etag: have.etag.or(tag),
                 ..have

@@ -12,7 +12,7 @@ use haul_plan::dispatch::Dispatch;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::aside::Aside;
 use super::books::{Books, Counts};
@@ -50,6 +50,8 @@ pub(super) struct Floor {
     feeder: JoinHandle<()>,
     /// When to look.
     look: Interval,
+    /// Ends everything when this is dropped before its time.
+    guard: DropGuard,
 }
 
 impl Floor {
@@ -79,6 +81,7 @@ impl Floor {
             engine: Inner::of_batch(batch.client, batch.get, larger),
             dispatch: Dispatch::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
+            open: 2 * batch.options.group.files,
             clerk: deliveries,
             stop: stop.clone(),
             counts: Arc::clone(&counts),
@@ -97,7 +100,7 @@ impl Floor {
             staging,
             next: 0,
         };
-        let (runtime, fuse) = (Handle::current(), Fuse(stop));
+        let (runtime, guard, fuse) = (Handle::current(), stop.clone().drop_guard(), Fuse(stop));
         let work = move || {
             let _fuse = fuse;
             clerk.work(&runtime, delivered);
@@ -112,12 +115,20 @@ impl Floor {
             clerk: thread::spawn(work),
             feeder: thread::spawn(move || feeder.feed(entries)),
             look,
+            guard,
         }
     }
 
     /// Watches until nothing runs and nothing will.
     pub(super) async fn watch(&mut self) {
-        while !self.is_over() {
+        loop {
+            if self.is_over() {
+                // What is not the file meant goes back, if it can be had elsewhere; then it is not over.
+                deliver(self.shared.table.clear(), &self.shared).await;
+                if self.is_over() {
+                    return;
+                }
+            }
             tokio::select! {
                 biased;
                 () = join(&self.shared) => {}
@@ -126,13 +137,12 @@ impl Floor {
                 _ = self.look.tick() => self.look().await,
             }
         }
-        deliver(self.shared.table.clear(), &self.shared.clerk).await;
     }
 
     /// Begins what is due, has written what has lain for a while, be it an armful or not, and tells how all stand.
     async fn look(&self) {
         self.shared.recruit();
-        deliver(self.shared.table.clear(), &self.shared.clerk).await;
+        deliver(self.shared.table.clear(), &self.shared).await;
         let board = Board {
             summary: self.summary(),
             running: self.shared.dispatch().running(),
@@ -179,6 +189,7 @@ impl Floor {
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
+        drop(self.guard);
         self.counts.fill(&mut summary);
         summary.causes = self.counts.causes();
         summary

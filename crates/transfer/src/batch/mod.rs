@@ -12,6 +12,7 @@
 mod aside;
 mod books;
 mod clerk;
+mod denials;
 mod errand;
 mod feeder;
 mod floor;

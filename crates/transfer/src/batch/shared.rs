@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::books::Counts;
 use super::clerk::{Delivery, chain};
+use super::denials::Denials;
 use super::errand::Errand;
 use super::options::Halt;
 use super::table::Table;
@@ -44,6 +45,10 @@ pub(super) struct Shared {
     pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
     /// Which jobs run.
     pub(super) underway: Underway,
+    /// Leave for files to be open: those that wait for the clerk, and those of the present group.
+    pub(super) open: Arc<Semaphore>,
+    /// What is known of hosts that answered 403.
+    pub(super) denials: Denials,
     /// Room for bodies in memory.
     pub(super) budget: Arc<Semaphore>,
     /// Ends everything soon.
@@ -67,6 +72,7 @@ pub(super) struct Start {
     pub(super) engine: Inner,
     pub(super) dispatch: Dispatch<Box<Errand>>,
     pub(super) low: usize,
+    pub(super) open: usize,
     pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
     pub(super) stop: CancellationToken,
     pub(super) counts: Arc<Counts>,
@@ -85,6 +91,8 @@ impl Shared {
             table: Table::default(),
             clerk: start.clerk,
             underway: Underway::default(),
+            open: Arc::new(Semaphore::new(start.open)),
+            denials: Denials::default(),
             budget: crate::get::quick::budget(),
             stop: start.stop,
             fetched: AtomicU64::new(0),
@@ -106,47 +114,36 @@ impl Shared {
         self.begun.elapsed()
     }
 
-    /// The next job that may run now.
+    /// The next job that may run now. None does while the clerk has more to do than it can: a look begins again.
     pub(super) fn next(&self) -> Option<(Ticket, Box<Errand>)> {
-        if self.stop.is_cancelled() {
-            return None;
-        }
-        loop {
+        while !self.stop.is_cancelled() {
+            let room = self.clerk.try_reserve().ok()?;
             let next = self.dispatch().next(self.now());
             match next {
                 Next::Run(ticket, errand) => return Some((ticket, errand)),
-                Next::Refuse(errand, given_up) => self.refuse(errand, given_up),
+                Next::Refuse(errand, given_up) => {
+                    if let Some(delivery) = self.refuse(errand, given_up) {
+                        room.send(vec![delivery]);
+                    }
+                }
                 Next::Wait(_) | Next::Done => return None,
             }
         }
+        None
     }
 
-    /// A job whose host was given up.
-    fn refuse(&self, mut errand: Box<Errand>, given_up: GivenUp) {
+    /// A job whose host was given up: it turns to a mirror, or has failed.
+    fn refuse(&self, mut errand: Box<Errand>, given_up: GivenUp) -> Option<Delivery> {
         if errand.turn_to_mirror(&self.engine.options().retry) {
-            return self.put_back(errand);
+            self.put_back(errand);
+            return None;
         }
-        let url = Box::new(haul_net::without_credentials(&errand.job.url));
-        let delivery = Delivery::failed(
-            &errand,
-            GetError::HostDown {
-                url,
-                failures: given_up.failures,
-            },
-        );
-        self.retell(delivery);
-    }
-
-    /// Tells the clerk from where nobody can wait: by a task that does.
-    fn retell(&self, delivery: Delivery) {
-        if let Err(mpsc::error::TrySendError::Full(delivery)) = self.clerk.try_send(vec![delivery])
-        {
-            let clerk = self.clerk.clone();
-            let tell = async move {
-                let _ = clerk.send(delivery).await;
-            };
-            self.workers().spawn_on(tell, &self.runtime);
-        }
+        self.made_room(&self.dispatch());
+        let error = GetError::HostDown {
+            url: Box::new(haul_net::without_credentials(&errand.job.url)),
+            failures: given_up.failures,
+        };
+        Some(Delivery::failed(&errand, error))
     }
 
     /// Puts as many workers to work as there are jobs that may run.

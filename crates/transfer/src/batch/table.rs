@@ -7,17 +7,19 @@
 //! nothing piles up but what the table and their hands hold.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use haul_plan::{Algorithm, Version};
-use tokio::sync::mpsc;
+use haul_plan::{Algorithm, RetryOptions, Version};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::clerk::Delivery;
 use super::errand::Errand;
+use super::shared::Shared;
 use super::sink::{Bytes, Written};
 use crate::checksum::{Digested, Hashers};
-use crate::disk::{Target, Unnamed, blocking, stamp_lightly};
+use crate::disk::{Unnamed, blocking, stamp};
 use crate::error::GetError;
 use crate::get::quick::{Body, Whole};
 use crate::manifest::{Row, State};
@@ -72,19 +74,45 @@ impl Table {
     }
 }
 
-/// Writes an armful and hands it to the clerk.
-pub(super) async fn deliver(parcels: Vec<Parcel>, clerk: &mpsc::Sender<Vec<Delivery>>) {
+/// Writes an armful and hands it to the clerk. What turned out to be another file than the one meant goes back, if it can be had
+/// elsewhere.
+pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     if parcels.is_empty() {
         return;
     }
-    let written = blocking(|| parcels.into_iter().map(write).collect());
+    let count = u32::try_from(parcels.len()).unwrap_or(u32::MAX);
+    let Ok(mut open) = Arc::clone(&shared.open).acquire_many_owned(count).await else {
+        unreachable!("it is never closed")
+    };
+    let retry = &shared.engine.options().retry;
+    let (mut written, mut back) = (Vec::with_capacity(parcels.len()), Vec::new());
+    blocking(|| {
+        for parcel in parcels {
+            match write(parcel, open.split(1), retry) {
+                Wrote::Delivery(delivery) => written.push(delivery),
+                Wrote::Elsewhere(errand) => back.push(errand),
+            }
+        }
+    });
+    for errand in back {
+        shared.retries.fetch_add(1, Ordering::Relaxed);
+        shared.put_back(errand);
+    }
     // The clerk ends after the workers, unless it panicked, and then the batch ends.
-    let _ = clerk.send(written).await;
+    let _ = shared.clerk.send(written).await;
+}
+
+/// What became of a parcel.
+enum Wrote {
+    /// There is something to tell.
+    Delivery(Delivery),
+    /// It was not the file meant, and another source is to be asked.
+    Elsewhere(Box<Errand>),
 }
 
 /// Makes a parcel a file without a name, or says why that cannot be.
-fn write(parcel: Parcel) -> Delivery {
-    let Parcel { errand, whole } = parcel;
+fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, retry: &RetryOptions) -> Wrote {
+    let Parcel { mut errand, whole } = parcel;
     let Whole {
         head,
         body,
@@ -94,34 +122,41 @@ fn write(parcel: Parcel) -> Delivery {
     let local = |action, source| GetError::local(action, errand.path.clone(), source);
     let digests = match digests(&body, wanted.algorithms()) {
         Ok(digests) => digests,
-        Err(error) => return Delivery::failed(&errand, local("read", error)),
+        Err(error) => return Wrote::Delivery(Delivery::failed(&errand, local("read", error))),
     };
     let checked = wanted.check(&head.url, &digests);
+    if checked.is_err() && errand.turn_to_mirror(retry) {
+        return Wrote::Elsewhere(errand);
+    }
+    let local = |action, source| GetError::local(action, errand.path.clone(), source);
     let body = match body {
         body if errand.staged.is_some() => body,
         body => match unnamed(body, &errand) {
             Ok(file) => {
-                stamp_lightly(file.file(), &head.version, bytes);
+                stamp(file.file(), &head.version, bytes);
                 Body::File(file)
             }
-            Err(error) => return Delivery::failed(&errand, local("write to", error)),
+            Err(error) => {
+                return Wrote::Delivery(Delivery::failed(&errand, local("write to", error)));
+            }
         },
     };
     if let Err(error) = checked {
         let error = aside(&errand, &body, error);
-        return Delivery::failed(&errand, error);
+        return Wrote::Delivery(Delivery::failed(&errand, error));
     }
     let row = Row {
         bytes,
         checksums: wanted.report(&digests),
         ..errand.answered(State::Done, &head)
     };
-    Delivery::Written(Box::new(Written {
+    Wrote::Delivery(Delivery::Written(Box::new(Written {
         errand,
         row,
         bytes: Bytes::Body(body),
         modified: modified(&head.version),
-    }))
+        _open: open,
+    })))
 }
 
 /// The body as a file without a name.
@@ -129,7 +164,7 @@ fn unnamed(body: Body, errand: &Errand) -> io::Result<Unnamed> {
     match body {
         Body::File(file) => Ok(file),
         Body::Pieces(pieces, _room) => {
-            let file = Unnamed::create_in(Target::new(errand.path.clone()).directory())?;
+            let file = Unnamed::create_in(errand.target().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
         }
@@ -160,9 +195,10 @@ fn digests(body: &Body, algorithms: impl Iterator<Item = Algorithm>) -> io::Resu
 
 /// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
 fn aside(errand: &Errand, body: &Body, mut error: GetError) -> GetError {
-    let target = Target::new(errand.path.clone());
+    let target = errand.target();
     let name = target.aside();
     if let GetError::Checksum { aside, .. } = &mut error
+        && errand.staged.is_none()
         && let Body::File(file) = body
         && file.replace(&name, &target.fresh()).is_ok()
     {

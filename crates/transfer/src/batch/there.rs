@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use tokio_util::sync::CancellationToken;
+
 use super::clerk::Delivery;
 use super::errand::Errand;
-use crate::checksum::Hashers;
+use crate::checksum::{Digested, Hashers};
 use crate::error::GetError;
 use crate::get::finish::Wanted;
 use crate::manifest::{Row, State};
@@ -13,39 +15,50 @@ use crate::manifest::{Row, State};
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
 
-/// Reads it back, which may take long, and tells whether it is the file meant.
-pub(super) fn verify(errand: &Errand) -> Delivery {
+/// Reads it back, which may take long, and tells whether it is the file meant; `None` when it was to stop.
+pub(super) fn verify(errand: &Errand, stop: &CancellationToken) -> Option<Delivery> {
     let wanted = Wanted {
         given: errand.job.checksums.clone(),
         announced: Vec::new(),
         pieces: false,
     };
     let path = || errand.path.clone();
-    let (bytes, digests) = match read(errand, &wanted) {
-        Ok(read) => read,
-        Err(error) => return Delivery::failed(errand, GetError::local("read", path(), error)),
+    let (bytes, digests) = match read(errand, &wanted, stop) {
+        Ok(read) => read?,
+        Err(error) => {
+            let error = GetError::local("read", path(), error);
+            return Some(Delivery::failed(errand, error));
+        }
     };
     if wanted.check(&errand.job.url, &digests).is_err() {
         // It is somebody's, and stays.
-        return Delivery::failed(errand, GetError::Exists { path: path() });
+        return Some(Delivery::failed(errand, GetError::Exists { path: path() }));
     }
-    Delivery::ended(Row {
+    Some(Delivery::ended(Row {
         bytes,
         checksums: wanted.report(&digests),
         ..errand.row(State::Done)
-    })
+    }))
 }
 
-fn read(errand: &Errand, wanted: &Wanted) -> io::Result<(u64, Vec<crate::checksum::Digested>)> {
+/// Digests, and that a power cut takes neither the bytes nor the name: a row will say that they are there.
+fn read(
+    errand: &Errand,
+    wanted: &Wanted,
+    stop: &CancellationToken,
+) -> io::Result<Option<(u64, Vec<Digested>)>> {
     let mut file = File::open(&errand.path)?;
     let mut hashers = Hashers::new(wanted.algorithms());
     let (mut buffer, mut bytes) = (vec![0; READ], 0);
-    loop {
+    while !stop.is_cancelled() {
         let read = file.read(&mut buffer)?;
         if read == 0 {
-            return Ok((bytes, hashers.finish()));
+            file.sync_all()?;
+            errand.target().sync_directory(&file)?;
+            return Ok(Some((bytes, hashers.finish())));
         }
         hashers.update(&buffer[..read]);
         bytes += read as u64;
     }
+    Ok(None)
 }

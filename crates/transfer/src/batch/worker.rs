@@ -46,9 +46,11 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
         Road::Quick { ranges } => ranges,
         Road::Engine => return large(shared, ticket, errand, None).await,
         Road::There => {
-            let delivery = blocking(|| verify(&errand));
+            let delivery = blocking(|| verify(&errand, &shared.stop));
             ended(shared, ticket, 0, How::Done);
-            let _ = shared.clerk.send(vec![delivery]).await;
+            if let Some(delivery) = delivery {
+                let _ = shared.clerk.send(vec![delivery]).await;
+            }
             return;
         }
     };
@@ -71,12 +73,16 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
     };
     match came {
         Ok(Came::Whole(whole)) => {
+            if errand.denied > 0 {
+                shared.denials.granted(&errand.host());
+            }
             ended(shared, ticket, whole.bytes, How::Done);
             let parcel = Parcel {
                 errand,
                 whole: *whole,
             };
-            deliver(shared.table.put(parcel), &shared.clerk).await;
+            deliver(shared.table.put(parcel), shared).await;
+            shared.recruit();
         }
         Ok(Came::NotModified(head)) => {
             ended(shared, ticket, 0, How::Done);
@@ -110,10 +116,22 @@ fn ended(shared: &Arc<Shared>, ticket: Ticket, bytes: u64, how: How) {
 
 /// The roads of partial files, with the answer that is there already.
 async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun: Option<Large>) {
-    shared.dispatch().large(ticket, shared.now());
-    shared.recruit();
-    let stop = shared.stop.clone();
-    let result = shared.engine.run(&errand.job, begun, stop).await;
+    // Without an answer nobody knows yet whether its host gives one.
+    if begun.is_some() {
+        shared.dispatch().large(ticket, shared.now());
+        shared.recruit();
+    }
+    let target = errand.target();
+    let result = match blocking(|| std::fs::create_dir_all(target.directory())) {
+        Ok(()) => {
+            let stop = shared.stop.clone();
+            shared.engine.run(&errand.job, begun, stop).await
+        }
+        Err(source) => {
+            let path = target.directory().to_owned();
+            Err(GetError::local("create", path, source))
+        }
+    };
     let delivery = match result {
         Ok(outcome) => {
             ended(shared, ticket, outcome.fetched, How::Done);
@@ -121,11 +139,7 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
         }
         Err(GetError::Interrupted { .. }) => return,
         Err(error) => {
-            let how = match error.class() {
-                crate::Class::Network => How::Failed,
-                _ => How::Done,
-            };
-            ended(shared, ticket, 0, how);
+            ended(shared, ticket, 0, how_ended(&error));
             Delivery::failed(&errand, error)
         }
     };
@@ -152,6 +166,7 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
             row,
             bytes: Bytes::Staged(staged),
             modified: 0,
+            _open: None,
         })),
     }
 }
@@ -164,12 +179,23 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
         jitter: rand::random(),
     };
     let trouble = failure.trouble();
-    let action = trouble.map_or(Action::GiveUp, |t| errand.course.on_trouble(t, standing));
+    let action = match trouble {
+        Some(Trouble::Denied { status: 403 })
+            if shared.denials.denied(&errand.host(), errand.denied > 0) =>
+        {
+            errand.denied += 1;
+            errand.course.on_trouble(BUSY, standing)
+        }
+        Some(trouble) => errand.course.on_trouble(trouble, standing),
+        None => Action::GiveUp,
+    };
     tracing::debug!(?action, "{failure}");
     let wait = match action {
         Action::GiveUp => {
-            ended(shared, ticket, 0, how(&failure));
-            if errand.turn_to_mirror(&shared.engine.options().retry) {
+            ended(shared, ticket, 0, how(shared, &mut errand, &failure));
+            // What this machine could not do it can do for no other source.
+            let elsewhere = !matches!(failure, Failure::Local(_));
+            if elsewhere && errand.turn_to_mirror(&shared.engine.options().retry) {
                 shared.retries.fetch_add(1, Ordering::Relaxed);
                 return shared.put_back(errand);
             }
@@ -186,24 +212,41 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
         Action::WithoutIfRange | Action::StartOver => Duration::ZERO,
     };
     shared.retries.fetch_add(1, Ordering::Relaxed);
-    let how = how(&failure);
+    let how = how(shared, &mut errand, &failure);
     let now = shared.now();
     shared.dispatch().again(ticket, errand, wait, how, now);
 }
 
-/// What a failure says about its host.
-fn how(failure: &Failure) -> How {
-    match failure {
-        Failure::Transport { error, answered } => match error.kind() {
-            Kind::Connect(_)
+/// Trouble that is tried again.
+const BUSY: Trouble = Trouble::Busy { retry_after: None };
+
+/// What the end of a job on the roads of partial files says about its host.
+fn how_ended(error: &GetError) -> How {
+    match error {
+        GetError::Transport { source, .. } if is_unreachable(source.kind()) => How::Unreachable,
+        error if error.class() == crate::Class::Network => How::Failed,
+        _ => How::Done,
+    }
+}
+
+fn is_unreachable(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Connect(_)
             | Kind::ConnectTimeout(_)
             | Kind::NoSuchHost(_)
             | Kind::NoAddress(..)
-            | Kind::Resolve(_) => How::Unreachable,
-            Kind::Closed if !answered => How::Refused {
-                busy: false,
-                wait: None,
-            },
+            | Kind::Resolve(_)
+    )
+}
+
+/// What a failure says about its host. That it refuses something says so once: what is refused again and again is at fault itself.
+fn how(shared: &Shared, errand: &mut Errand, failure: &Failure) -> How {
+    let refused = |busy, wait| How::Refused { busy, wait };
+    let how = match failure {
+        Failure::Transport { error, answered } => match error.kind() {
+            kind if is_unreachable(kind) => How::Unreachable,
+            Kind::Closed if !answered => refused(false, None),
             _ => How::Failed,
         },
         // What an origin says that has too many requests; a 500 is about one of them.
@@ -211,14 +254,21 @@ fn how(failure: &Failure) -> How {
             trouble: Trouble::Busy { retry_after },
             status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
             ..
-        } => How::Refused {
-            busy: true,
-            wait: *retry_after,
-        },
+        } => refused(true, *retry_after),
+        Failure::Status {
+            status: StatusCode::FORBIDDEN,
+            ..
+        } if shared.denials.is_crowd(&errand.host()) => refused(false, None),
         Failure::Status { .. }
         | Failure::Unauthorized { .. }
         | Failure::Unusable { .. }
         | Failure::Unfit(_) => How::Failed,
         Failure::Changed | Failure::Unexpected(_) | Failure::Local(_) => How::Done,
+    };
+    match how {
+        How::Refused { wait: None, .. } if std::mem::replace(&mut errand.refused, true) => {
+            How::Failed
+        }
+        how => how,
     }
 }

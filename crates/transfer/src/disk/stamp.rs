@@ -22,20 +22,6 @@ pub(crate) struct Remembered {
     pub(crate) modified: SystemTime,
 }
 
-/// Sets a finished file's time, and where the origin gave none marks it with its tag: either is enough for `--update`, and a
-/// hundred thousand small files are stamped with one call each.
-pub(crate) fn stamp_lightly(file: &File, version: &Version, length: u64) {
-    let tag = match version.last_modified {
-        Some(_) => None,
-        None => version.etag.clone(),
-    };
-    let light = Version {
-        etag: tag,
-        ..version.clone()
-    };
-    stamp(file, &light, length);
-}
-
 /// Marks a finished file of this many bytes. A file system that cannot hold the marks costs `--update` a download, nothing else: no
 /// error.
 pub(crate) fn stamp(file: &File, version: &Version, length: u64) {

@@ -1,6 +1,7 @@
 //! The per-host limit: how many connections all jobs together may hold to one origin.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,6 +28,25 @@ impl Permit {
 pub(super) struct Host {
     /// A permit a connection.
     permits: Arc<Semaphore>,
+    /// Whether small requests share one.
+    shared: AtomicBool,
+}
+
+/// Leave to make a request: to hold a connection, or to share one.
+#[derive(Debug)]
+pub(super) struct Leave(Option<Permit>);
+
+impl Leave {
+    /// Leave to hold a connection, for what goes on over ones of its own.
+    pub(super) async fn permit(self, host: &Arc<Host>) -> Permit {
+        match self.0 {
+            Some(permit) => permit,
+            None => match host.permit().await {
+                Some(permit) => permit,
+                None => unreachable!("permits are never closed"),
+            },
+        }
+    }
 }
 
 impl Host {
@@ -37,10 +57,38 @@ impl Host {
         Some(self.hold(held))
     }
 
-    /// The same for who holds leave to hold a connection to another host, and gives it back first. Cancel safe.
-    pub(super) async fn permit_after(self: &Arc<Self>, other: Permit) -> Option<Permit> {
-        drop(other);
-        self.permit().await
+    /// Leave to make a request whose connection may be shared. Cancel safe.
+    pub(super) async fn leave(self: &Arc<Self>) -> Leave {
+        if self.is_shared() {
+            return Leave(None);
+        }
+        Leave(self.permit().await)
+    }
+
+    /// The same for who has leave for another host, perhaps this one; an error when there is none just now, and what was had is given
+    /// back: to wait here with it could make two hosts that lead to each other wait for ever.
+    pub(super) fn leave_for(self: &Arc<Self>, other: Leave) -> Result<Leave, ()> {
+        if self.is_shared() {
+            return Ok(Leave(None));
+        }
+        match other.0 {
+            Some(permit) if permit.is_for(self) => Ok(Leave(Some(permit))),
+            other => {
+                drop(other);
+                self.try_permit()
+                    .map(|permit| Leave(Some(permit)))
+                    .ok_or(())
+            }
+        }
+    }
+
+    /// The host's answers share a connection (HTTP/2): small requests need no leave to hold one of their own.
+    pub(super) fn share(&self) {
+        self.shared.store(true, Ordering::Relaxed);
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
     }
 
     /// A permit if one is free: a job's further connections.
@@ -86,6 +134,7 @@ impl Hosts {
         known.retain(|_, host| Arc::strong_count(host) > 1);
         let host = Arc::new(Host {
             permits: Arc::new(Semaphore::new(self.limit)),
+            shared: AtomicBool::new(false),
         });
         known.insert(key, Arc::clone(&host));
         host

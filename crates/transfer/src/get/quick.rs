@@ -8,13 +8,17 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use bytes::Bytes;
 use haul_net::{Answer, Timings};
-use haul_plan::{Expectation, RangeSet, SegmentPlan, Verdict, Version, expected_digests};
+use haul_plan::{
+    Expectation, RangeSet, SegmentOptions, SegmentPlan, Verdict, Version, expected_digests,
+};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use url::Url;
 
 use super::Inner;
@@ -23,7 +27,7 @@ use super::batch::Batch;
 use super::failure::Failure;
 use super::finish::Wanted;
 use super::first::{Begun, Brings, conditions};
-use super::hosts::Permit;
+use super::hosts::{Host, Leave, Permit};
 use super::roads::segment_options;
 use crate::disk::{Remembered, Unnamed, blocking};
 use crate::options::Job;
@@ -37,6 +41,15 @@ const UNIT: u64 = 1 << 10;
 
 /// Bytes that bodies in memory may have together: those that are being read, and those that wait to be written.
 pub(crate) const BUDGET: u64 = 16 << 20;
+
+/// What a body may take however small it is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes a second below which a body is too slow to be worth its connection.
+const SLOWEST: u64 = 1 << 10;
+
+/// Longer than any batch.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A budget for bodies in memory.
 pub(crate) fn budget() -> Arc<Semaphore> {
@@ -132,15 +145,40 @@ impl Quick<'_> {
     ///
     /// Cancel safe: dropped, it closes its connection and leaves nothing on the disk.
     pub(crate) async fn ask(self, heard: impl FnOnce(&Answer)) -> Result<Came, Failure> {
-        let Some(permit) = self.engine.hosts.of(&self.job.url).permit().await else {
-            return Err(Failure::Local(std::io::ErrorKind::Interrupted.into()));
+        let here = self.engine.hosts.of(&self.job.url);
+        let leave = here.leave().await;
+        let (answer, verdict) = self.send(&self.job.url).await?;
+        if answer.multiplexed.is_some() && !answer.redirected {
+            here.share();
+        }
+        let there = match answer.redirected {
+            true => self.engine.hosts.of(&answer.url),
+            false => here,
         };
-        let options = segment_options(self.engine, self.engine.options.connections.most());
-        let first = || SegmentPlan::first_range(&options, &RangeSet::new(), None);
+        let (answer, verdict, leave) = match there.leave_for(leave) {
+            Ok(leave) => (answer, verdict, leave),
+            // The host that delivers has no room for us: its answer is let go, and asked for again when there is.
+            Err(()) => {
+                let url = answer.url.clone();
+                drop(answer);
+                let leave = there.leave().await;
+                let (answer, verdict) = self.send(&url).await?;
+                (answer, verdict, leave)
+            }
+        };
+        if is_usable(&verdict) {
+            heard(&answer);
+        }
+        self.take(answer, verdict, (there, leave)).await
+    }
+
+    /// Asks at a URL: the job's, or where that leads.
+    async fn send(&self, url: &Url) -> Result<(Answer, Verdict), Failure> {
+        let first = || SegmentPlan::first_range(&self.sizes(), &RangeSet::new(), None);
         let ask = Ask {
             own: &self.job.headers,
             client: &self.engine.client,
-            url: &self.job.url,
+            url,
             given: &self.job.url,
             range: self.ranges.then(first),
             pinned: None,
@@ -148,37 +186,20 @@ impl Quick<'_> {
             shared: true,
             conditions: self.have.map(conditions).unwrap_or_default(),
         };
-        let (answer, verdict) = ask.send().await?;
-        if is_usable(&verdict) {
-            heard(&answer);
-        }
-        let permit = self.admitted(&answer, permit).await;
-        self.take(answer, verdict, permit, options.first).await
+        ask.send().await
     }
 
-    /// Leave to hold a connection to the host that delivers. While it is waited for, none of another host is held, so that two
-    /// hosts that lead to each other do not wait for ever.
-    async fn admitted(&self, answer: &Answer, permit: Permit) -> Permit {
-        if !answer.redirected {
-            return permit;
-        }
-        let there = self.engine.hosts.of(&answer.url);
-        if permit.is_for(&there) {
-            return permit;
-        }
-        match there.permit_after(permit).await {
-            Some(permit) => permit,
-            None => unreachable!("permits are never closed"),
-        }
+    fn sizes(&self) -> SegmentOptions {
+        segment_options(self.engine, self.engine.options.connections.most())
     }
 
     async fn take(
         &self,
         answer: Answer,
         verdict: Verdict,
-        permit: Permit,
-        most: u64,
+        leave: (Arc<Host>, Leave),
     ) -> Result<Came, Failure> {
+        let most = self.sizes().first;
         let (version, length) = match verdict {
             Verdict::NotModified => {
                 let head = head(&answer, Version::default());
@@ -196,7 +217,7 @@ impl Quick<'_> {
                 version,
                 encoding: None,
             } if length.is_none_or(|length| length <= most) => (version, length),
-            other => return self.other(answer, other, permit).await,
+            other => return self.other(answer, other, leave).await,
         };
         let opened = Opened {
             answer,
@@ -211,7 +232,7 @@ impl Quick<'_> {
         &self,
         answer: Answer,
         verdict: Verdict,
-        permit: Permit,
+        (host, leave): (Arc<Host>, Leave),
     ) -> Result<Came, Failure> {
         let brings = match verdict {
             Verdict::Part {
@@ -234,11 +255,15 @@ impl Quick<'_> {
             },
             verdict => {
                 let failure = Failure::from_verdict(verdict, &answer);
-                answer.discard().await;
+                // A host may say it to the connection and not to the file (row A18): on that one it would say so again.
+                if answer.status != StatusCode::FORBIDDEN {
+                    answer.discard().await;
+                }
                 return Err(failure);
             }
         };
         let begun = Begun { answer, brings };
+        let permit = leave.permit(&host).await;
         Ok(Came::Large(Box::new(Large { begun, permit })))
     }
 
@@ -260,12 +285,18 @@ impl Quick<'_> {
             return Err(Failure::Unexpected(unexpected));
         }
         let head = head(&answer, version);
-        let (body, bytes) = match length {
-            Some(length) if length > IN_MEMORY => {
-                self.spill(&mut answer, Vec::new(), length).await?
+        let body = async {
+            match length {
+                Some(length) if length > IN_MEMORY => {
+                    self.spill(&mut answer, Vec::new(), length).await
+                }
+                _ => self.keep(&mut answer, length).await,
             }
-            _ => self.keep(&mut answer, length).await?,
         };
+        let Ok(came) = timeout(patience(length), body).await else {
+            return Err(broken(answer.cut_short()));
+        };
+        let (body, bytes) = came?;
         self.expect
             .check_length(bytes)
             .map_err(Failure::Unexpected)?;
@@ -282,12 +313,13 @@ impl Quick<'_> {
         })))
     }
 
-    /// Reads a body that is small, or of a length that nobody told: what turns out to be larger goes into a file.
+    /// Reads a body that is small, or of a length that nobody told: what turns out to be larger goes into a file. So does all of it
+    /// when there is no room in memory: who waited for some with an answer in his hands could hold up those that have it.
     async fn keep(&self, answer: &mut Answer, length: Option<u64>) -> Result<(Body, u64), Failure> {
         let most = length.unwrap_or(IN_MEMORY);
-        let room = Arc::clone(self.budget).acquire_many_owned(units(most));
-        let Ok(room) = room.await else {
-            unreachable!("the budget is never closed")
+        let room = Arc::clone(self.budget).try_acquire_many_owned(units(most));
+        let Ok(room) = room else {
+            return self.spill(answer, Vec::new(), self.most(length)).await;
         };
         let (mut pieces, mut bytes) = (Vec::new(), 0);
         while let Some(piece) = answer.chunk().await.map_err(broken)? {
@@ -297,11 +329,16 @@ impl Quick<'_> {
             if bytes > most {
                 return match length {
                     Some(_) => Err(surplus()),
-                    None => self.spill(answer, pieces, u64::MAX).await,
+                    None => self.spill(answer, pieces, self.most(None)).await,
                 };
             }
         }
         Ok((Body::Pieces(pieces, room), bytes))
+    }
+
+    /// How many bytes are read: what the head said, or what the user expects at most.
+    fn most(&self, length: Option<u64>) -> u64 {
+        length.or_else(|| self.expect.most()).unwrap_or(u64::MAX)
     }
 
     /// Reads a body into a file without a name, what came already first.
@@ -321,6 +358,9 @@ impl Quick<'_> {
             bytes += batch.bytes();
             batch.clear();
             if bytes > most {
+                self.expect
+                    .check_length(bytes)
+                    .map_err(Failure::Unexpected)?;
                 return Err(surplus());
             }
             if !more {
@@ -333,6 +373,13 @@ impl Quick<'_> {
         use std::sync::atomic::Ordering;
         self.fetched.fetch_add(bytes as u64, Ordering::Relaxed);
     }
+}
+
+/// How long a body may take on this road, on which what came of it is lost when it breaks: a peer that drips is asked again (row A19).
+fn patience(length: Option<u64>) -> Duration {
+    length.map_or(FOR_EVER, |length| {
+        PATIENCE + Duration::from_secs(length / SLOWEST)
+    })
 }
 
 /// Whether a verdict brings bytes, or the word that there are no newer ones.

@@ -91,16 +91,24 @@ impl Past {
         self.index.find(url, path).is_some_and(|last| last.done)
     }
 
-    /// The entity tag of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none,
-    /// and the job is fetched again.
+    /// The last row of a job that was done. Reads it in the file, which blocks; one that cannot be read is as if there were none, and
+    /// the job is fetched again.
     #[must_use]
-    pub fn etag(&self, url: &str, path: Option<&str>) -> Option<String> {
+    pub fn row(&self, url: &str, path: Option<&str>) -> Option<Row> {
         let last = self.index.find(url, path).filter(|last| last.done)?;
         match Scan::at(&*self.storage, &self.format, last.at).next() {
             // Somebody may have written to the file in spite of the lock, and two jobs may have one hash.
-            Ok(Found::Row { row, .. }) if row.url == url && row.path.as_deref() == path => row.etag,
+            Ok(Found::Row { row, .. }) if row.url == url && row.path.as_deref() == path => {
+                Some(*row)
+            }
             _ => None,
         }
+    }
+
+    /// The entity tag of a job that was done.
+    #[must_use]
+    pub fn etag(&self, url: &str, path: Option<&str>) -> Option<String> {
+        self.row(url, path)?.etag
     }
 
     /// How many jobs are done.

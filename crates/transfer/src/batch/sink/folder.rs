@@ -9,13 +9,14 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Bytes, Sink, Written};
 use crate::batch::clerk::Ended;
 use crate::disk::{Rights, Target, Unnamed};
 use crate::error::GetError;
 use crate::get::quick::Body;
+use crate::manifest::{Row, State};
 use crate::options::Existing;
 
 /// Up to so many files, or directories, are synced one by one: cheaper than waiting for all that others have written.
@@ -42,16 +43,15 @@ impl Folder {
     }
 
     /// Gives a file its name.
-    fn name(&self, file: &Unnamed, path: &Path) -> Result<(), GetError> {
+    fn name(&self, file: &Unnamed, target: &Target) -> Result<(), GetError> {
+        let path = target.path();
         let linked = if self.existing == Existing::Keep {
             file.link(path)
         } else {
-            // What is to be replaced may be behind a link, and its rights are for its successor.
-            let target = Target::through(path.to_owned());
-            if let Some(rights) = Rights::of(target.path()) {
+            if let Some(rights) = Rights::of(path) {
                 rights.give(file.file());
             }
-            file.replace(target.path(), &target.fresh())
+            file.replace(path, &target.fresh())
         };
         linked.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => GetError::Exists {
@@ -88,17 +88,21 @@ impl Sink for Folder {
         for (file, written) in group {
             let path = &written.errand.path;
             let result = match &synced {
-                Ok(()) => self.name(&file, path),
+                Ok(()) => self.name(&file, &written.errand.target()),
                 Err(error) => Err(GetError::local("sync", path.clone(), again(error))),
             };
             match result {
-                Ok(()) => named.push(written),
+                Ok(()) => named.push((file, written)),
+                // It appeared meanwhile: it stays, as if it had been there.
+                Err(GetError::Exists { .. }) => ends.push(Ended::well(Row {
+                    state: State::Skipped,
+                    ..written.row
+                })),
                 Err(error) => ends.push(Ended::failed(&written.errand, error)),
             }
         }
-        let directories: BTreeSet<_> = named.iter().map(|w| directory(&w.errand.path)).collect();
-        let durable = sync_directories(&directories);
-        ends.extend(named.into_iter().map(|written| match &durable {
+        let durable = sync_names(&named);
+        ends.extend(named.into_iter().map(|(_, written)| match &durable {
             Ok(()) => Ended::well(written.row),
             Err(error) => {
                 let path = written.errand.path.clone();
@@ -137,22 +141,40 @@ fn sync(group: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the names in directories durable.
-fn sync_directories(directories: &BTreeSet<PathBuf>) -> io::Result<()> {
+/// Makes names durable, and those of the directories above, which may be new. A few directories are synced one by one, unless one
+/// cannot be opened; else the file systems are.
+fn sync_names(named: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
+    let mut directories = BTreeSet::new();
+    for (_, written) in named {
+        let target = written.errand.target();
+        let above = target.directory().ancestors();
+        directories.extend(
+            above
+                .filter(|path| !path.as_os_str().is_empty())
+                .map(Path::to_owned),
+        );
+        if directories.len() > FEW {
+            break;
+        }
+    }
+    if directories.len() <= FEW && directories.iter().all(|path| sync_directory(path).is_ok()) {
+        return Ok(());
+    }
     let mut devices = BTreeSet::new();
-    for path in directories {
-        let directory = File::open(path)?;
-        if directories.len() <= FEW {
-            match directory.sync_all() {
-                // File systems that cannot sync a directory order these themselves.
-                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
-                other => other?,
-            }
-        } else if devices.insert(device(&directory)?) {
-            sync_all_of(&directory)?;
+    for (file, _) in named {
+        if devices.insert(device(file.file())?) {
+            sync_all_of(file.file())?;
         }
     }
     Ok(())
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    match File::open(path)?.sync_all() {
+        // File systems that cannot sync a directory order these themselves.
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    }
 }
 
 /// Makes everything on a file's file system durable.
@@ -180,10 +202,6 @@ fn device(_file: &File) -> io::Result<usize> {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     Ok(NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-fn directory(path: &Path) -> PathBuf {
-    Target::new(path.to_owned()).directory().to_owned()
 }
 
 /// The same error once more: one sync fails for many files.

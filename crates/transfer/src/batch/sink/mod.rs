@@ -8,6 +8,8 @@ mod tape;
 
 use std::path::PathBuf;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 pub(super) use folder::Folder;
 pub(super) use tape::Tape;
 
@@ -28,6 +30,8 @@ pub(super) struct Written {
     pub(super) bytes: Bytes,
     /// When it was last modified, in seconds since 1970.
     pub(super) modified: u64,
+    /// Leave for it to be open, given back when it is in its place.
+    pub(super) _open: Option<OwnedSemaphorePermit>,
 }
 
 /// Where the bytes of a file lie.

@@ -31,7 +31,7 @@ async fn b6_a_file_that_appears_meanwhile_stays_too() {
     let resource = Resource::new(small(8)).rule(haul_lab::When::always(), lay);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let ran = lot.get([origin.url("/f")]).await;
-    assert!(ran.error("/f").contains("exists already"));
+    assert_eq!(ran.counts(), (0, 1, 0));
     assert_eq!(std::fs::read(lot.path("f")).unwrap(), b"mine");
     assert_eq!(lot.listing(), ["f"]);
 }
@@ -114,4 +114,48 @@ async fn b6_a_file_that_is_there_is_held_to_what_the_list_says_of_it() {
         assert_eq!(std::fs::read(lot.path(name)).unwrap(), kept);
     }
     assert!(origin.asked().is_empty());
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn b4_a_fifo_under_the_name_is_told_and_not_waited_for() {
+    use haul_transfer::list::Entry;
+    let (lot, origin) = (Lot::new(), shelf(2).start().await);
+    let made = std::process::Command::new("mkfifo")
+        .arg(lot.path("1"))
+        .status();
+    assert!(made.unwrap().success());
+    let mut entry = Entry::new(1, origin.url("/1").parse().unwrap());
+    entry.checksums = vec![format!("sha256:{}", small(1).sha256()).parse().unwrap()];
+    let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
+    assert!(ran.error("/1").contains("not a regular file"));
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_what_a_link_leads_to_is_replaced_where_it_lies() {
+    let (mut lot, origin) = (Lot::new(), shelf(2).start().await);
+    lot.get.existing = Existing::Overwrite;
+    let there = lot.beside.path().join("real");
+    std::fs::write(&there, "old").unwrap();
+    std::os::unix::fs::symlink(&there, lot.path("1")).unwrap();
+    assert_eq!(lot.get([origin.url("/1")]).await.counts(), (1, 0, 0));
+    assert!(lot.path("1").is_symlink());
+    assert_eq!(std::fs::read(there).unwrap(), small(1).to_vec());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b6_update_is_not_told_that_an_edited_file_is_the_newest() {
+    let mut lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let dated = Resource::new(small(3)).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let origin = Origin::builder().resource("/f", dated).start().await;
+    assert_eq!(lot.get([origin.url("/f")]).await.counts(), (1, 0, 0));
+    std::fs::write(lot.path("f"), "edited").unwrap();
+    lot.get.existing = Existing::Update;
+    lot.get([origin.url("/f")]).await;
+    let asked = origin.asked();
+    assert_eq!(asked.last().unwrap().header("if-none-match"), None);
 }

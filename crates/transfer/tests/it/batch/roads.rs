@@ -149,3 +149,82 @@ pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c7_a_large_file_goes_into_a_directory_that_is_made() {
+    let large = Content::random(1, 2 << 20);
+    let origin = shelf(1)
+        .resource("/deep/down/large", Resource::new(large.clone()))
+        .start()
+        .await;
+    let mut lot = Lot::new();
+    lot.options.layout = haul_plan::Layout::Path;
+    let ran = lot
+        .get(["/0", "/deep/down/large"].map(|path| origin.url(path)))
+        .await;
+    assert_eq!(ran.counts(), (2, 0, 0));
+    let host = lot.listing().remove(0);
+    lot.assert_file(&format!("{host}/deep/down/large"), &large);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
+    let origin = (0..120).fold(haul_lab::Origin::builder(), |origin, number| {
+        let crowded = Resource::new(small(number)).rule(When::crowded(4), breakage::status(403));
+        origin.resource(&format!("/{number}"), crowded)
+    });
+    let origin = origin.start().await;
+    let mut lot = Lot::new();
+    lot.get.connections = haul_transfer::Connections::Auto { max: 16 };
+    lot.get.retry.base = std::time::Duration::from_millis(20);
+    let ran = lot
+        .get((0..120).map(|n| origin.url(&format!("/{n}"))))
+        .await;
+    assert_eq!(ran.counts(), (120, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() {
+    let origin = (0..50).fold(haul_lab::Origin::builder(), |origin, number| {
+        let denied = Resource::new(small(number)).rule(When::always(), breakage::status(403));
+        origin.resource(&format!("/{number}"), denied)
+    });
+    let (lot, origin) = (Lot::new(), origin.start().await);
+    let ran = lot.get((0..50).map(|n| origin.url(&format!("/{n}")))).await;
+    assert_eq!(ran.counts(), (0, 0, 50));
+    // Those that were under way until it was clear are asked again, too.
+    assert!(origin.asked().len() < 90, "{}", origin.asked().len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
+    let (lot, bad, good) = (Lot::new(), shelf(9).start().await, shelf(9).start().await);
+    bad.swap("/8", Resource::new(small(7)));
+    let entry = haul_transfer::list::Entry {
+        mirrors: vec![good.url("/8").parse().unwrap()],
+        checksums: vec![format!("sha256:{}", small(8).sha256()).parse().unwrap()],
+        ..haul_transfer::list::Entry::new(1, bad.url("/8").parse().unwrap())
+    };
+    let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
+    assert_eq!(ran.counts(), (1, 0, 0));
+    lot.assert_file("8", &small(8));
+    assert_eq!(lot.listing(), ["8"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_more_than_expected_is_not_fetched_to_its_end() {
+    let endless = Resource::new(Content::random(1, 64 << 20))
+        .rule(When::always(), breakage::ignore_range)
+        .rule(When::always(), breakage::chunked);
+    let origin = haul_lab::Origin::builder()
+        .resource("/endless", endless)
+        .start()
+        .await;
+    let mut lot = Lot::new();
+    lot.client.stall_timeout = crate::harness::LIMIT;
+    lot.get.expect.max = Some(1 << 20);
+    let ran = lot.get([origin.url("/endless")]).await;
+    assert_eq!(ran.counts(), (0, 0, 1));
+    assert_eq!(ran.row("/endless").attempts, 1);
+    assert!(origin.sent() < 48 << 20);
+}
