@@ -177,6 +177,10 @@ impl Past {
 
     /// Takes what a row says.
     fn take(&mut self, at: u64, row: &Row) {
+        // A line that could not be read: nothing that could be asked about.
+        if row.url.is_empty() {
+            return;
+        }
         let done = match row.state {
             State::Done => true,
             State::Failed => false,
