@@ -17,6 +17,7 @@ use super::options::BatchOptions;
 use super::present::Present;
 use super::record;
 use super::shared::{Full, Shared};
+use super::sink::unstage;
 use crate::disk::{Remembered, Unnamed, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
@@ -164,6 +165,9 @@ impl Feeder {
         }
         let target = errand.target();
         let directory = target.directory();
+        if errand.staged.is_some() && self.present.may_be(directory, target.path()) {
+            unstage(target.path());
+        }
         if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
             let tag = done.and_then(|past| past.etag(&errand.shown(), Some(&errand.name())));
             if let Some(told) = find(errand, self.existing, tag) {

@@ -9,7 +9,7 @@ mod tape;
 use std::path::PathBuf;
 
 pub(super) use folder::Folder;
-pub(super) use tape::Tape;
+pub(super) use tape::{Tape, unstage};
 
 use super::clerk::Ended;
 use super::errand::Errand;

@@ -94,7 +94,7 @@ async fn update_asks_with_the_tag_of_the_manifest() {
 }
 
 /// What an archive holds, by name.
-fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in names {
         let file = std::fs::File::open(lot.beside.path().join(name)).unwrap();

@@ -1,0 +1,65 @@
+//! Archives in place of files where something goes wrong: kills, entries that are refused, bytes that are not those meant.
+
+use std::path::PathBuf;
+
+use haul_lab::{Content, Origin, Resource};
+use haul_transfer::Existing;
+use haul_transfer::list::Entry;
+
+use super::kept::unpacked;
+use super::{Lot, shelf, small};
+
+/// A lot whose files go into an archive that the next run goes on with.
+fn archived() -> Lot {
+    Lot {
+        tar: Some(("all.tar", None)),
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    }
+}
+
+/// Where a large entry lies until it is in.
+fn staged(lot: &Lot, path: &str) -> PathBuf {
+    lot.path(&blake3::hash(path.as_bytes()).to_hex()[..32])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_a_large_file_that_a_kill_left_without_a_row_is_fetched_again() {
+    let large = Content::random(2, 2 << 20);
+    let dated = Resource::new(large.clone()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let origin = Origin::builder().resource("/large", dated).start().await;
+    for existing in [Existing::Keep, Existing::Overwrite, Existing::Update] {
+        let mut lot = archived();
+        lot.get.existing = existing;
+        // Of which version it is nobody knows any more; it is newer than the origin's.
+        std::fs::write(staged(&lot, "large"), "an older version").unwrap();
+        let ran = lot.get([origin.url("/large")]).await;
+        assert_eq!(ran.counts(), (1, 0, 0), "{existing:?}: {:?}", ran.rows);
+        assert!(unpacked(&lot, &["all.tar"])["large"] == large.to_vec());
+        assert!(lot.listing().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_file_that_the_archive_refuses_leaves_nothing_behind() {
+    let origin = Origin::builder()
+        .resource("/large", Resource::new(Content::random(2, 2 << 20)))
+        .resource("/1", Resource::new(small(1)))
+        .start()
+        .await;
+    let lot = archived();
+    let entry = |line, name: &str, path: Option<PathBuf>| {
+        let url = origin.url(name).parse().unwrap();
+        Ok(Entry {
+            path,
+            ..Entry::new(line, url)
+        })
+    };
+    // Longer than an entry's name may be.
+    let path = PathBuf::from("n/".repeat(2100) + "x");
+    let entries = [entry(1, "/large", Some(path)), entry(2, "/1", None)];
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (1, 0, 1));
+    assert!(ran.error("/large").contains("too long"));
+    assert!(lot.listing().is_empty(), "{:?}", lot.listing());
+}
