@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::clerk::Delivery;
 use super::errand::{Errand, Road};
 use super::shared::Shared;
-use super::sink::{Bytes, Written};
+use super::sink::{Bytes, Written, drop_aside};
 use super::table::{Parcel, deliver};
 use super::there::verify;
 use crate::disk::blocking;
@@ -120,7 +120,8 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
             arrived(errand, outcome)
         }
         Err(GetError::Interrupted { .. }) => return,
-        Err(error) => {
+        Err(mut error) => {
+            drop_aside(&errand, &mut error);
             let how = match error.class() {
                 crate::Class::Network => How::Failed,
                 _ => How::Done,

@@ -9,7 +9,7 @@ mod tape;
 use std::path::PathBuf;
 
 pub(super) use folder::Folder;
-pub(super) use tape::{Tape, unstage};
+pub(super) use tape::{Tape, drop_aside, unstage};
 
 use super::clerk::Ended;
 use super::errand::Errand;

@@ -11,6 +11,7 @@ use std::path::Path;
 use super::{Bytes, Sink, Written};
 use crate::archive::{ArchiveError, Content, Shards};
 use crate::batch::clerk::Ended;
+use crate::batch::errand::Errand;
 use crate::error::GetError;
 use crate::get::quick::Body;
 
@@ -119,6 +120,17 @@ pub(in crate::batch) fn unstage(staged: &Path) {
     if staged.symlink_metadata().is_ok_and(|found| found.is_file()) {
         // Should this fail, the job says what is in its way.
         let _ = std::fs::remove_file(staged);
+    }
+}
+
+/// Drops bytes that are not the file meant: an archive has no name beside it where somebody would look for them.
+pub(in crate::batch) fn drop_aside(errand: &Errand, error: &mut GetError) {
+    if let GetError::Checksum { aside, .. } = error
+        && errand.staged.is_some()
+        && let Some(aside) = aside.take()
+    {
+        // Left over, they would only take room.
+        let _ = std::fs::remove_file(aside);
     }
 }
 

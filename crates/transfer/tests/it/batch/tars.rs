@@ -63,3 +63,33 @@ async fn a_large_file_that_the_archive_refuses_leaves_nothing_behind() {
     assert!(ran.error("/large").contains("too long"));
     assert!(lot.listing().is_empty(), "{:?}", lot.listing());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b9_wrong_bytes_of_an_entry_are_laid_nowhere() {
+    let origin = Origin::builder()
+        .resource("/wrong-small", Resource::new(small(7)))
+        .resource(
+            "/wrong-medium",
+            Resource::new(Content::random(1, 400 << 10)),
+        )
+        .resource("/wrong-large", Resource::new(Content::random(2, 2 << 20)))
+        .start()
+        .await;
+    let lot = archived();
+    let entry = |(line, name): (u64, &str)| {
+        let url = origin.url(name).parse().unwrap();
+        Ok(Entry {
+            checksums: vec![format!("md5:{}", "0".repeat(32)).parse().unwrap()],
+            ..Entry::new(line, url)
+        })
+    };
+    let names = ["/wrong-small", "/wrong-medium", "/wrong-large"];
+    let entries: Vec<_> = (1..).zip(names).map(entry).collect();
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (0, 0, 3));
+    assert!(lot.listing().is_empty(), "{:?}", lot.listing());
+    for name in names {
+        let aside = PathBuf::from(format!("{}.haul-bad-checksum", &name[1..]));
+        assert!(!aside.exists(), "the working directory is no archive's");
+    }
+}
