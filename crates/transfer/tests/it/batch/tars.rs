@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haul_lab::{Content, Origin, Resource};
+use haul_lab::{Content, Origin, Resource, When, breakage};
 use haul_transfer::Existing;
 use haul_transfer::list::Entry;
 
@@ -91,5 +91,38 @@ async fn b9_wrong_bytes_of_an_entry_are_laid_nowhere() {
     for name in names {
         let aside = PathBuf::from(format!("{}.haul-bad-checksum", &name[1..]));
         assert!(!aside.exists(), "the working directory is no archive's");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_a_finished_archive_is_gone_on_with() {
+    let late = || Resource::new(small(9));
+    let missing = Resource::new(small(9)).rule(When::always(), breakage::status(404));
+    for (size, names) in [
+        (None, &["all.tar"][..]),
+        (Some(1 << 20), &["all-000000.tar", "all-000001.tar"]),
+    ] {
+        let origin = shelf(5).resource("/late", missing.clone()).start().await;
+        let lot = Lot {
+            tar: Some(("all.tar", size)),
+            ..archived()
+        };
+        let urls = || {
+            let numbers = (0..5).map(|n| n.to_string());
+            numbers
+                .chain(["late".into()])
+                .map(|name| origin.url(&format!("/{name}")))
+        };
+        assert_eq!(lot.get(urls()).await.counts(), (5, 0, 1));
+        // As it is, then with what can be had now, then with nothing to do.
+        assert_eq!(lot.get(urls()).await.counts(), (0, 0, 1));
+        origin.swap("/late", late());
+        assert_eq!(lot.get(urls()).await.counts(), (1, 0, 0));
+        let ran = lot.get(urls()).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((0, 0, 0), 6));
+        assert!(ran.summary.halted.is_none());
+        let found = unpacked(&lot, names);
+        assert_eq!(found.len(), 6);
+        assert!(found["late"] == small(9).to_vec() && found["3"] == small(3).to_vec());
     }
 }
