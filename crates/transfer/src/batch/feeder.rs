@@ -169,6 +169,13 @@ impl Feeder {
             unstage(target.path());
         }
         if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
+            if self
+                .past
+                .as_ref()
+                .is_some_and(|past| past.is_at(&errand.path))
+            {
+                return Some(Box::new(Told::Delivery(is_manifest(errand))));
+            }
             let tag = done.and_then(|past| past.etag(&errand.shown(), Some(&errand.name())));
             if let Some(told) = find(errand, self.existing, tag) {
                 return Some(Box::new(Told::Delivery(told)));
@@ -288,6 +295,12 @@ fn find(errand: &mut Errand, existing: Existing, tag: Option<String>) -> Option<
             None
         }
     }
+}
+
+/// A job whose file would take the place of the manifest.
+fn is_manifest(errand: &Errand) -> Delivery {
+    let why = io::Error::other("it is the manifest of this batch");
+    Delivery::failed(errand, GetError::local("replace", errand.path.clone(), why))
 }
 
 /// A job that the lists named before.
