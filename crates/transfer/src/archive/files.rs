@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::error::ArchiveError;
 use super::head::END;
 use super::names::{Names, is_taken};
-use super::part::Part;
+use super::part::{Part, is_whole};
 use crate::disk::{Layer, Target};
 
 /// Shards in files.
@@ -17,8 +17,10 @@ pub(super) struct Files {
     layer: Layer,
     /// The number of the one that grows.
     index: u64,
-    /// The one that grows.
-    current: Part,
+    /// The one that grows; `None` while it is one that an earlier run finished and nothing more came for.
+    current: Option<Part>,
+    /// Where the last entry of that one ends.
+    finished: u64,
     /// Full ones, ended but without their names: rows have yet to speak of what is in them.
     full: Vec<Part>,
 }
@@ -37,13 +39,17 @@ impl Files {
                 parts.insert(*index, part);
             }
         }
-        let last = durable.keys().next_back().copied();
-        let (index, current) = match last.and_then(|last| parts.remove_entry(&last)) {
-            Some(growing) => growing,
-            None => {
-                let index = last.map_or(0, |last| last + 1);
-                (index, Part::begin(Target::new(names.path(index)), &layer)?)
-            }
+        let last = durable.last_key_value().map(|(index, end)| (*index, *end));
+        let next = match last {
+            // One archive takes whatever comes; of several, one that is finished is full.
+            Some(only) if !names.numbered() => only,
+            Some((last, _)) => (last + 1, 0),
+            None => (0, 0),
+        };
+        let growing = last.and_then(|(last, _)| parts.remove_entry(&last));
+        let (index, current) = match growing {
+            Some((index, part)) => (index, Some(part)),
+            None => (next.0, begin(&names, next, parts.is_empty(), &layer)?),
         };
         // Those before it were full when the run ended.
         let mut full: Vec<Part> = parts.into_values().collect();
@@ -54,13 +60,9 @@ impl Files {
             layer,
             index,
             current,
+            finished: next.1,
             full,
         })
-    }
-
-    /// The shard that grows.
-    pub(super) fn current(&mut self) -> &mut Part {
-        &mut self.current
     }
 
     /// What rows call it.
@@ -68,31 +70,44 @@ impl Files {
         self.names.shard(self.index)
     }
 
-    /// Begins the next shard where an entry of this many bytes would make this one too large. An entry that is too large by
-    /// itself gets a shard of its own.
-    pub(super) fn make_room(&mut self, bytes: u64) -> Result<(), ArchiveError> {
-        let Some(limit) = self.limit else {
-            return Ok(());
+    /// The shard that an entry of this many bytes goes into: the next one where it would make this one too large. An entry that is too
+    /// large by itself gets a shard of its own.
+    pub(super) fn room_for(&mut self, bytes: u64) -> Result<&mut Part, ArchiveError> {
+        let mut current = match self.current.take() {
+            Some(current) => current,
+            None => Part::reopen(self.target(self.index), self.finished, &self.layer)?,
         };
-        let with = self
-            .current
+        let with = current
             .end()
             .saturating_add(bytes)
             .saturating_add(END.len() as u64);
-        if self.current.end() == 0 || with <= limit {
-            return Ok(());
-        }
-        self.current.close()?;
-        let next = Part::begin(Target::new(self.names.path(self.index + 1)), &self.layer)?;
-        self.full.push(std::mem::replace(&mut self.current, next));
-        self.index += 1;
-        Ok(())
+        let full = current.end() > 0 && self.limit.is_some_and(|limit| with > limit);
+        let next = full.then(|| {
+            current.close()?;
+            Part::begin(self.target(self.index + 1), &self.layer)
+        });
+        let (current, failed) = match next {
+            None => (current, None),
+            // What was appended before stays good.
+            Some(Err(error)) => (current, Some(error)),
+            Some(Ok(next)) => {
+                self.full.push(current);
+                self.index += 1;
+                (next, None)
+            }
+        };
+        let current = self.current.insert(current);
+        failed.map_or(Ok(current), Err)
+    }
+
+    fn target(&self, index: u64) -> Target {
+        Target::new(self.names.path(index))
     }
 
     /// Makes what was appended durable.
     pub(super) fn sync(&mut self) -> Result<(), ArchiveError> {
         self.full.iter_mut().try_for_each(Part::sync)?;
-        self.current.sync()
+        self.current.as_mut().map_or(Ok(()), Part::sync)
     }
 
     /// Gives the full shards that are durable their names.
@@ -104,22 +119,41 @@ impl Files {
         Ok(())
     }
 
-    /// Ends the last shard and gives all their names. One that nothing was put into is none, unless it is all there is.
+    /// Ends the last shard and gives all their names. One that nothing was put into is none, unless it is all there is; one that was
+    /// finished before, and that nothing more came for, is as it was.
     pub(super) fn finish(mut self) -> Result<(), ArchiveError> {
-        let empty = self.current.end() == 0 && self.names.numbered() && self.index > 0;
+        let Some(mut current) = self.current.take() else {
+            return Ok(());
+        };
+        let empty = current.end() == 0 && self.names.numbered() && self.index > 0;
         if empty {
-            self.current.remove()?;
+            current.remove()?;
         } else {
-            self.current.close()?;
-            self.current.sync()?;
+            current.close()?;
+            current.sync()?;
         }
         self.full.iter_mut().try_for_each(Part::sync)?;
         self.settle()?;
         if !empty {
-            self.current.publish()?;
+            current.publish()?;
         }
-        self.current.sync_directory()
+        current.sync_directory()
     }
+}
+
+/// Begins a shard, unless what an earlier run finished lies there and takes more: an archive that ends where rows say, or one of
+/// nothing. That is opened with its first entry, so that a run with nothing to do leaves it alone.
+fn begin(
+    names: &Names,
+    (index, end): (u64, u64),
+    alone: bool,
+    layer: &Layer,
+) -> Result<Option<Part>, ArchiveError> {
+    let target = Target::new(names.path(index));
+    if alone && is_whole(&target, end) {
+        return Ok(None);
+    }
+    Part::begin(target, layer).map(Some)
 }
 
 /// What an earlier run left of a shard that rows speak of; `None` when it was finished.

@@ -9,6 +9,10 @@
 //! a finished shard never holds an entry that no row speaks of. The next run is told the last durable end of each shard
 //! and cuts off what lies behind it: a torn entry, or one whose row was not written and that is therefore fetched again.
 //!
+//! **How a finished archive takes more.** A single one whose last entry ends where the rows say is opened again with the first entry
+//! that comes: renamed to its temporary name, which is made durable, and only then its end is cut off. At each step there is a whole
+//! archive under the final name, or an unfinished one that the next run goes on with as with any other.
+//!
 //! The same entries in the same order make the same bytes: mode 0644, owner 0, nobody's names.
 //!
 //! `head` makes the blocks before an entry's contents, `names` knows the shards' names, `part` is one shard that grows, `files` the
@@ -25,6 +29,8 @@ mod stream;
 pub use error::ArchiveError;
 pub use shards::{ArchiveOptions, Content, Destination, Placed, Shards};
 
+#[cfg(test)]
+mod again_tests;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]

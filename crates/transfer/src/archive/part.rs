@@ -1,6 +1,8 @@
 //! One shard while it grows: a file under a temporary name that always ends with a whole entry, or is cut to one.
 
-use std::io;
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +14,23 @@ use crate::disk::{Layer, PartFile, Storage, Target};
 
 /// How far into a file the mark of a tar is looked for, and what it is.
 const MARK: (usize, &[u8]) = (257, b"ustar");
+
+/// Whether a finished archive lies under the final name whose last entry ends there: nothing but what ends an archive follows.
+pub(super) fn is_whole(target: &Target, end: u64) -> bool {
+    let path = target.path();
+    let length = end.checked_add(END.len() as u64);
+    // What a link leads to is somebody else's.
+    let plain = |found: Metadata| found.is_file() && Some(found.len()) == length;
+    path.symlink_metadata().is_ok_and(plain) && ends_there(path, end).unwrap_or(false)
+}
+
+fn ends_there(path: &Path, end: u64) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(end))?;
+    let mut found = Vec::with_capacity(END.len());
+    file.take(2 * END.len() as u64).read_to_end(&mut found)?;
+    Ok(found == END)
+}
 
 /// A shard that is not finished.
 #[derive(Debug)]
@@ -66,20 +85,50 @@ impl Part {
     /// [`ArchiveError::Lost`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
     pub(super) fn resume(target: Target, end: u64, layer: &Layer) -> Result<Self, ArchiveError> {
         let mut part = Self::open(target, layer)?;
-        let found = part.storage.length().map_err(|e| part.local("read", e))?;
+        part.cut(end)?;
+        Ok(part)
+    }
+
+    /// Goes on with a shard that an earlier run finished, and that [`is_whole`]: takes first its name from it and then its end, so
+    /// that wherever this breaks off there is a whole archive under the final name, or one to [resume](Self::resume).
+    ///
+    /// # Errors
+    /// [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Lost`], [`ArchiveError::Local`].
+    pub(super) fn reopen(target: Target, end: u64, layer: &Layer) -> Result<Self, ArchiveError> {
+        let path = target.part();
+        if is_taken(&path) {
+            let what = "it lies beside an archive that is finished";
+            return Err(ArchiveError::InTheWay { path, what });
+        }
+        let renamed = std::fs::rename(target.path(), &path);
+        renamed.map_err(|source| ArchiveError::Local {
+            action: "rename",
+            path: target.path().to_owned(),
+            source,
+        })?;
+        let mut part = Self::open(target, layer)?;
+        // A power cut must not bring the final name back when the end is gone.
+        part.sync_directory()?;
+        part.cut(end)?;
+        Ok(part)
+    }
+
+    /// Drops what lies behind the last entry that is durable and known.
+    fn cut(&mut self, end: u64) -> Result<(), ArchiveError> {
+        let found = self.storage.length().map_err(|e| self.local("read", e))?;
         if found < end {
-            let path = part.target.part();
+            let path = self.target.part();
             return Err(ArchiveError::Lost {
                 path,
                 claimed: end,
                 found,
             });
         }
-        part.storage
+        self.storage
             .set_len(end)
-            .map_err(|e| part.local("write to", e))?;
-        (part.end, part.named) = (end, true);
-        Ok(part)
+            .map_err(|e| self.local("write to", e))?;
+        (self.end, self.named) = (end, true);
+        Ok(())
     }
 
     fn open(target: Target, layer: &Layer) -> Result<Self, ArchiveError> {

@@ -108,8 +108,9 @@ enum Out {
 
 impl Shards {
     /// Opens an archive; goes on with one of an earlier run where `durable` says, for each shard that rows speak of, the largest end
-    /// of an entry in it. What lies behind that is cut off, a shard that nothing is known of is begun anew, a finished one is left
-    /// as it is. A stream has no earlier run.
+    /// of an entry in it. What lies behind that is cut off, a shard that nothing is known of is begun anew. Of several a finished one
+    /// is left as it is; a single one that ends where `durable` says, and one of nothing, is opened again when an entry comes for it. A
+    /// stream has no earlier run.
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
@@ -171,8 +172,7 @@ impl Shards {
             .saturating_add(padding(length).len() as u64);
         match &mut self.0 {
             Out::Files(files) => {
-                files.make_room(bytes)?;
-                let part = files.current();
+                let part = files.room_for(bytes)?;
                 let (offset, mut at) = (part.end(), part.end());
                 let written = write_entry(head, &mut content, |pieces| {
                     part.write(at, pieces)?;

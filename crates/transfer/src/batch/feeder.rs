@@ -17,6 +17,7 @@ use super::options::BatchOptions;
 use super::present::Present;
 use super::record;
 use super::shared::{Full, Shared};
+use super::sink::unstage;
 use crate::disk::{Remembered, Target, Unnamed, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
@@ -159,7 +160,7 @@ impl Feeder {
             .past
             .as_ref()
             .filter(|past| past.is_done(&errand.shown(), Some(&errand.name())));
-        if done.is_some() && self.existing != Existing::Update {
+        if done.is_some() && self.existing != Existing::Update && is_kept(errand) {
             return Some(Box::new(Told::Earlier));
         }
         if errand.staged.is_none() && self.existing != Existing::Keep {
@@ -169,7 +170,17 @@ impl Feeder {
         }
         let target = errand.target();
         let directory = target.directory();
+        if errand.staged.is_some() && self.present.may_be(directory, target.path()) {
+            unstage(target.path());
+        }
         if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
+            if self
+                .past
+                .as_ref()
+                .is_some_and(|past| past.is_at(&errand.path))
+            {
+                return Some(Box::new(Told::Delivery(is_manifest(errand))));
+            }
             let row = done.and_then(|past| past.row(&errand.shown(), Some(&errand.name())));
             if let Some(told) = find(errand, self.existing, row) {
                 return Some(Box::new(Told::Delivery(told)));
@@ -304,6 +315,17 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
             None
         }
     }
+}
+
+/// Whether what an earlier run has done is still there. Of an archive the rows know best: it may have been taken elsewhere.
+fn is_kept(errand: &Errand) -> bool {
+    errand.staged.is_some() || errand.path.symlink_metadata().is_ok()
+}
+
+/// A job whose file would take the place of the manifest.
+fn is_manifest(errand: &Errand) -> Delivery {
+    let why = io::Error::other("it is the manifest of this batch");
+    Delivery::failed(errand, GetError::local("replace", errand.path.clone(), why))
 }
 
 /// A job that the lists named before.

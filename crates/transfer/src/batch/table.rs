@@ -198,6 +198,7 @@ fn aside(errand: &Errand, body: &Body, mut error: GetError) -> GetError {
     let target = errand.target();
     let name = target.aside();
     if let GetError::Checksum { aside, .. } = &mut error
+        // Those of an entry have no name, and go.
         && errand.staged.is_none()
         && let Body::File(file) = body
         && file.replace(&name, &target.fresh()).is_ok()

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::clerk::Delivery;
 use super::errand::{Errand, Road};
 use super::shared::Shared;
-use super::sink::{Bytes, Written};
+use super::sink::{Bytes, Written, drop_aside};
 use super::table::{Parcel, deliver};
 use super::there::verify;
 use crate::disk::blocking;
@@ -138,7 +138,8 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
             arrived(errand, outcome)
         }
         Err(GetError::Interrupted { .. }) => return,
-        Err(error) => {
+        Err(mut error) => {
+            drop_aside(&errand, &mut error);
             ended(shared, ticket, 0, how_ended(&error));
             Delivery::failed(&errand, error)
         }

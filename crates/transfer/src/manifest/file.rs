@@ -122,10 +122,11 @@ impl Manifest {
             return Err(ManifestError::NotAManifest { path });
         };
         let Reading {
-            past,
+            mut past,
             format,
             whole,
         } = reading;
+        past.lies_at(target.path());
         if storage.length().is_ok_and(|length| length > whole) {
             storage.set_len(whole).map_err(|e| local("repair", e))?;
         }

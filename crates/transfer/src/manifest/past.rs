@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::format::Format;
@@ -68,6 +69,8 @@ impl fmt::Display for Warning {
 #[derive(Debug)]
 pub struct Past {
     storage: Arc<dyn Storage>,
+    /// Where the file lies, behind all links; `None` where that cannot be told.
+    at: Option<PathBuf>,
     format: Format,
     index: Index,
     shards: VecDeque<(String, u64)>,
@@ -128,6 +131,18 @@ impl Past {
         self.shards.iter().map(|(name, end)| (&**name, *end))
     }
 
+    /// Whether this path leads to the manifest itself: what is written there would take the place of all rows.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let leads = path.canonicalize().ok();
+        leads.is_some() && leads == self.at
+    }
+
+    /// Says where the file lies.
+    pub(super) fn lies_at(&mut self, path: &Path) {
+        self.at = path.canonicalize().ok();
+    }
+
     /// What was wrong with the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
@@ -144,6 +159,7 @@ impl Past {
         let rows = Lines::new(&**storage).count()?;
         let mut past = Self {
             storage: Arc::clone(storage),
+            at: None,
             format: opened.format.clone(),
             index: Index::for_rows(rows).map_err(io::Error::other)?,
             shards: VecDeque::new(),
@@ -185,6 +201,10 @@ impl Past {
 
     /// Takes what a row says.
     fn take(&mut self, at: u64, row: &Row) {
+        // A line that could not be read: nothing that could be asked about.
+        if row.url.is_empty() {
+            return;
+        }
         let done = match row.state {
             State::Done => true,
             State::Failed => false,

@@ -11,6 +11,7 @@ use super::wire::one_line;
 use super::*;
 use crate::archive::Placed;
 use crate::disk::doubles::Disk;
+use crate::error::Class;
 
 const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
@@ -105,6 +106,44 @@ fn shards_are_remembered_with_the_end_of_their_last_entry() {
     let (_manifest, past) = Manifest::open(&path).unwrap();
     let shards: Vec<(&str, u64)> = past.shards().collect();
     assert_eq!(shards, [("t-000000.tar", 2048), ("t-000001.tar", 512)]);
+}
+
+#[test]
+fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
+    let bad = Row {
+        url: String::new(),
+        path: None,
+        status: None,
+        bytes: 0,
+        error: Some(RowError {
+            class: Class::Usage,
+            text: "line 2: no URL".into(),
+        }),
+        ..row(1, false)
+    };
+    let mut skipped = bad.clone();
+    skipped.state = State::Skipped;
+    let mut done = bad.clone();
+    done.state = State::Done;
+    for name in ["m.jsonl", "m.csv"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        // One may be all that a run came to.
+        drop(append(&path, std::slice::from_ref(&bad)));
+        drop(append(&path, &[row(0, true), skipped.clone()]));
+        assert_eq!(rows(&path), [bad.clone(), row(0, true), skipped.clone()]);
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        assert_eq!((past.done(), past.failed()), (1, 0));
+        assert_eq!(past.warnings(), []);
+        drop((_manifest, past));
+        // What nobody writes: a job that was done and is none.
+        drop(append(&path, std::slice::from_ref(&done)));
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        assert!(matches!(
+            past.warnings(),
+            [Warning::Damaged { count: 1, .. }]
+        ));
+    }
 }
 
 #[test]

@@ -110,12 +110,16 @@ impl<'a> Wire<'a> {
         let state = [State::Done, State::Failed, State::Skipped]
             .into_iter()
             .find(|state| state_name(*state) == self.state)?;
+        // A line of a list that named no job has a row without one, which can only have failed.
+        if self.url.is_empty() && state == State::Done {
+            return None;
+        }
         let first = full(self.checksum);
         let checksums = first.iter().chain(&self.checksums);
         let error = full(self.error_class).and_then(|name| class_of(&name));
         Some(Row {
             line: self.line,
-            url: Some(self.url.into_owned()).filter(|url| !url.is_empty())?,
+            url: self.url.into_owned(),
             path: full(self.path),
             state,
             status: self.status,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub(super) use folder::Folder;
-pub(super) use tape::Tape;
+pub(super) use tape::{Tape, drop_aside, unstage};
 
 use super::clerk::Ended;
 use super::errand::Errand;

@@ -1,7 +1,8 @@
 //! Files become entries of tar shards.
 //!
 //! An entry is appended as it comes, since memory is what it would otherwise wait in; its row waits until the shard is synced.
-//! Files that went the roads of partial files lie in a directory of their own until then, and go when they are in.
+//! Files that went the roads of partial files lie in a directory of their own until then, and go when they were taken, in or not:
+//! whether such a file is still the origin's version nobody knows later, and one of no row is fetched again like every other.
 
 use std::fs::File;
 use std::io;
@@ -10,6 +11,7 @@ use std::path::Path;
 use super::{Bytes, Sink, Written};
 use crate::archive::{ArchiveError, Content, Shards};
 use crate::batch::clerk::Ended;
+use crate::batch::errand::Errand;
 use crate::error::GetError;
 use crate::get::quick::Body;
 
@@ -52,10 +54,10 @@ impl Tape {
             Bytes::Body(Body::File(file)) => from(&mut file.into_file())?,
             Bytes::Staged(staged) => {
                 let mut file = File::open(&staged).map_err(ArchiveError::Content)?;
-                let placed = from(&mut file)?;
-                // Left over, it would only take room.
-                let _ = std::fs::remove_file(staged);
-                placed
+                let placed = from(&mut file);
+                // Left over, it would take room and be in the way of the next run.
+                unstage(&staged);
+                placed?
             }
             Bytes::Taken => unreachable!("a file is taken once"),
         };
@@ -109,6 +111,26 @@ impl Sink for Tape {
     fn finish(self: Box<Self>) -> Result<(), GetError> {
         let finished = self.shards.finish();
         finished.map_err(|error| archive(Path::new("its end"), error))
+    }
+}
+
+/// Removes what a run that was killed left of a large file between its last byte and its row: the roads of partial files would take
+/// it for somebody's file that must be kept. What is no plain file was not put there by a run.
+pub(in crate::batch) fn unstage(staged: &Path) {
+    if staged.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        // Should this fail, the job says what is in its way.
+        let _ = std::fs::remove_file(staged);
+    }
+}
+
+/// Drops bytes that are not the file meant: an archive has no name beside it where somebody would look for them.
+pub(in crate::batch) fn drop_aside(errand: &Errand, error: &mut GetError) {
+    if let GetError::Checksum { aside, .. } = error
+        && errand.staged.is_some()
+        && let Some(aside) = aside.take()
+    {
+        // Left over, they would only take room.
+        let _ = std::fs::remove_file(aside);
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::Read;
 
 use haul_lab::{Content, Origin, Resource, When, breakage};
 use haul_transfer::Existing;
-use haul_transfer::manifest::State;
+use haul_transfer::list::Entry;
+use haul_transfer::manifest::{Manifest, State};
 
 use super::{Lot, shelf, small};
 
@@ -93,8 +94,66 @@ async fn update_asks_with_the_tag_of_the_manifest() {
     assert_eq!(tag.as_deref(), Some("\"v1\""));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
+    let origin = shelf(5).start().await;
+    let urls = || (0..5).map(|n| origin.url(&format!("/{n}")));
+    let mut lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    assert_eq!(lot.get(urls()).await.counts(), (5, 0, 0));
+    std::fs::remove_file(lot.path("3")).unwrap();
+    for existing in [Existing::Keep, Existing::Overwrite] {
+        lot.get.existing = existing;
+        let ran = lot.get(urls()).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 4));
+        lot.assert_file("3", &small(3));
+        std::fs::remove_file(lot.path("3")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_takes_the_place_of_the_manifest() {
+    let origin = shelf(2)
+        .resource("/m.jsonl", Resource::new(small(5)))
+        .resource("/link", Resource::new(small(6)))
+        .start()
+        .await;
+    for existing in [Existing::Keep, Existing::Overwrite, Existing::Update] {
+        let mut lot = Lot {
+            manifest: Some("m.jsonl"),
+            ..Lot::new()
+        };
+        // One job is named like it, in its directory; the name of another leads to it.
+        lot.get.existing = existing;
+        std::os::unix::fs::symlink(lot.beside.path().join("m.jsonl"), lot.path("link")).unwrap();
+        let entry = |line, name: &str| {
+            let url = origin.url(&format!("/{name}")).parse().unwrap();
+            let directory = (name == "m.jsonl").then(|| lot.beside.path().to_owned());
+            Ok(Entry {
+                directory,
+                ..Entry::new(line, url)
+            })
+        };
+        let names = (1..).zip(["0", "m.jsonl", "link", "1"]);
+        let entries: Vec<_> = names.map(|(line, name)| entry(line, name)).collect();
+        let ran = lot.run(Box::new(entries.into_iter())).await;
+        assert_eq!(ran.counts(), (2, 0, 2), "{existing:?}");
+        for name in ["/m.jsonl", "/link"] {
+            let error = ran.error(name);
+            assert!(
+                error.contains("it is the manifest of this batch"),
+                "{error}"
+            );
+        }
+        let (_manifest, past) = Manifest::open(&lot.beside.path().join("m.jsonl")).unwrap();
+        assert_eq!((past.done(), past.failed()), (2, 2));
+    }
+}
+
 /// What an archive holds, by name.
-fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn unpacked(lot: &Lot, names: &[&str]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in names {
         let file = std::fs::File::open(lot.beside.path().join(name)).unwrap();

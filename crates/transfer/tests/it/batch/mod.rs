@@ -6,6 +6,7 @@ mod faults;
 mod kept;
 mod roads;
 mod stopped;
+mod tars;
 mod turns;
 mod wanted;
 

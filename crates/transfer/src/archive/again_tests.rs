@@ -1,0 +1,218 @@
+//! Finished archives that take more: wherever a run ends, the next one goes on, and what is not known is left alone.
+
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+
+use super::tests::{Entry, append, entry, open, options, read, shards_in};
+use super::*;
+
+/// A directory with a finished archive of some entries.
+struct Finished {
+    dir: tempfile::TempDir,
+    /// The archive.
+    path: PathBuf,
+    /// Its name while it is not whole.
+    part: PathBuf,
+    /// What is in it.
+    entries: Vec<Entry>,
+    /// Where the last of that ends.
+    end: u64,
+}
+
+impl Finished {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, part) = (dir.path().join("t.tar"), dir.path().join("t.tar.haul-part"));
+        let entries = vec![entry(0, 700), entry(1, 0), entry(2, 512)];
+        let mut shards = open(&path, None);
+        let mut end = 0;
+        for entry in &entries {
+            end = append(&mut shards, entry).unwrap().end;
+        }
+        shards.finish().unwrap();
+        Self {
+            dir,
+            path,
+            part,
+            entries,
+            end,
+        }
+    }
+
+    fn open(&self, end: u64) -> Result<Shards, ArchiveError> {
+        Shards::open(options(&self.path, None), [("t.tar", end)])
+    }
+
+    /// The next run, which rows tell this end: appends an entry and finishes.
+    fn go_on(&self, end: u64, more: &Entry) {
+        let mut shards = self.open(end).unwrap();
+        assert_eq!(append(&mut shards, more).unwrap().offset, end);
+        shards.finish().unwrap();
+    }
+
+    fn metadata(&self) -> Metadata {
+        self.path.symlink_metadata().unwrap()
+    }
+}
+
+fn cut(path: &Path, length: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(length).unwrap();
+}
+
+/// A second run, up to where it is killed; gives what rows say of the end then, and whether its entry is in one.
+type Second = fn(&Finished, &Entry) -> (u64, bool);
+
+/// A kill after each step of opening again, appending, syncing, recording, ending and naming.
+const KILLS: [(&str, Second); 9] = [
+    ("opened", |at, _| {
+        drop(at.open(at.end).unwrap());
+        (at.end, false)
+    }),
+    ("renamed", |at, _| {
+        std::fs::rename(&at.path, &at.part).unwrap();
+        (at.end, false)
+    }),
+    ("renamed and cut in part", |at, _| {
+        std::fs::rename(&at.path, &at.part).unwrap();
+        cut(&at.part, at.end + 512);
+        (at.end, false)
+    }),
+    ("cut", |at, _| {
+        std::fs::rename(&at.path, &at.part).unwrap();
+        cut(&at.part, at.end);
+        (at.end, false)
+    }),
+    ("torn", |at, more| {
+        append(&mut at.open(at.end).unwrap(), more).unwrap();
+        assert!(!at.path.exists(), "what grows has no final name");
+        cut(&at.part, at.end + 600);
+        (at.end, false)
+    }),
+    ("synced", |at, more| {
+        let mut shards = at.open(at.end).unwrap();
+        append(&mut shards, more).unwrap();
+        shards.sync().unwrap();
+        (at.end, false)
+    }),
+    ("recorded", |at, more| {
+        let mut shards = at.open(at.end).unwrap();
+        let end = append(&mut shards, more).unwrap().end;
+        shards.sync().unwrap();
+        (end, true)
+    }),
+    ("ended", |at, more| {
+        let mut shards = at.open(at.end).unwrap();
+        let end = append(&mut shards, more).unwrap().end;
+        shards.sync().unwrap();
+        drop(shards);
+        cut(&at.part, end + 1024);
+        (end, true)
+    }),
+    ("finished", |at, more| {
+        let mut shards = at.open(at.end).unwrap();
+        let end = append(&mut shards, more).unwrap().end;
+        shards.finish().unwrap();
+        (end, true)
+    }),
+];
+
+#[test]
+fn c6_a_finished_archive_takes_more_wherever_a_run_is_killed() {
+    for (killed, second) in KILLS {
+        let at = Finished::new();
+        let (more, last) = (entry(3, 1300), entry(4, 99));
+        let (end, recorded) = second(&at, &more);
+        let mut expected = at.entries.clone();
+        if !recorded {
+            // Its job is done again, and comes behind what is known.
+            at.go_on(end, &more);
+            let end = std::fs::metadata(&at.path).unwrap().len() - 1024;
+            at.go_on(end, &last);
+        } else {
+            at.go_on(end, &last);
+        }
+        expected.extend([more, last]);
+        let found = shards_in(at.dir.path());
+        assert_eq!(read(&found["t.tar"]), expected, "{killed}");
+    }
+}
+
+#[test]
+fn c6_a_run_with_nothing_to_do_leaves_a_finished_archive_alone() {
+    let at = Finished::new();
+    let (before, bytes) = (at.metadata(), std::fs::read(&at.path).unwrap());
+    for _ in 0..2 {
+        let mut shards = at.open(at.end).unwrap();
+        shards.sync().unwrap();
+        shards.settle().unwrap();
+        shards.finish().unwrap();
+        let after = at.metadata();
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap());
+        assert_eq!(shards_in(at.dir.path())["t.tar"], bytes);
+    }
+}
+
+#[test]
+fn an_archive_of_nothing_takes_what_comes() {
+    for (size, name) in [(None, "a.tar"), (Some(4096), "a-000000.tar")] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        for _ in 0..2 {
+            open(&path, size).finish().unwrap();
+            assert_eq!(shards_in(dir.path())[name], [0; 1024]);
+        }
+        let mut shards = open(&path, size);
+        append(&mut shards, &entry(0, 5)).unwrap();
+        shards.finish().unwrap();
+        assert_eq!(read(&shards_in(dir.path())[name]), [entry(0, 5)]);
+    }
+}
+
+#[test]
+fn b6_an_archive_that_ends_elsewhere_than_rows_say_is_left_as_it_is() {
+    let at = Finished::new();
+    let exists = |end| matches!(at.open(end), Err(ArchiveError::Exists { .. }));
+    assert!(exists(at.end - 512) && exists(at.end + 512) && exists(u64::MAX));
+    assert!(matches!(
+        Shards::open(options(&at.path, None), []),
+        Err(ArchiveError::Exists { .. })
+    ));
+    let whole = std::fs::read(&at.path).unwrap();
+    let mut other = whole.clone();
+    *other.last_mut().unwrap() = 1;
+    std::fs::write(&at.path, &other).unwrap();
+    assert!(exists(at.end), "what ends it is no end");
+    assert_eq!(shards_in(at.dir.path())["t.tar"], other);
+    std::fs::write(at.dir.path().join("1024"), [1; 1024]).unwrap();
+    assert!(matches!(
+        Shards::open(options(&at.dir.path().join("1024"), None), []),
+        Err(ArchiveError::Exists { .. })
+    ));
+}
+
+#[cfg(unix)]
+#[test]
+fn b6_a_link_to_an_archive_is_left_as_it_is() {
+    let at = Finished::new();
+    let elsewhere = at.dir.path().join("elsewhere.tar");
+    std::fs::rename(&at.path, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &at.path).unwrap();
+    assert!(matches!(at.open(at.end), Err(ArchiveError::Exists { .. })));
+}
+
+#[test]
+fn b5_what_lies_beside_a_finished_archive_is_not_written_over() {
+    let at = Finished::new();
+    std::fs::write(&at.part, "theirs").unwrap();
+    let mut shards = at.open(at.end).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(
+            append(&mut shards, &entry(3, 5)),
+            Err(ArchiveError::InTheWay { .. })
+        ));
+    }
+    shards.finish().unwrap();
+    assert_eq!(std::fs::read(&at.part).unwrap(), b"theirs");
+    assert_eq!(read(&std::fs::read(&at.path).unwrap()), at.entries);
+}
