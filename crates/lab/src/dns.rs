@@ -26,9 +26,9 @@ pub enum NameReply {
     /// One thing to who asks for IPv4 addresses, another to who asks for IPv6.
     Families {
         /// To a question for IPv4 addresses.
-        v4: Box<NameReply>,
+        v4: Box<Self>,
         /// To a question for IPv6 addresses.
-        v6: Box<NameReply>,
+        v6: Box<Self>,
     },
 }
 
