@@ -14,7 +14,7 @@ use crate::body::Body;
 use crate::broke::Broke;
 use crate::connector::{Reached, Target};
 use crate::error::{Error, Kind};
-use crate::multiplexed::{self, Connection, Opening, Remedy, Slot, Turn, Unanswered, http2};
+use crate::multiplexed::{self, Connection, Host, Opening, Remedy, Slot, Turn, Unanswered, http2};
 use crate::request::{AllShown, request};
 use crate::route::{Route, Way};
 use crate::stall::Stall;
@@ -37,7 +37,7 @@ enum Agreed {
 
 impl Client {
     /// One request over a shared connection, or over one of its own where it turns out that none can be shared. What the
-    /// origin never looked at is sent once more.
+    /// origin never looked at is sent once more, and over HTTP/1.1 besides if it wants that: none is shared after that word.
     pub(super) async fn share(
         &self,
         way: &Way<'_>,
@@ -47,7 +47,7 @@ impl Client {
         let host = self.shared.hosts.of(&route);
         let mut again = true;
         loop {
-            let (slot, came) = match self.turn(way, host.turn()).await? {
+            let (slot, came) = match self.turn(way, &host).await? {
                 Turn::Separate => return self.ask_alone(way, fetch, route).await,
                 Turn::Shared(slot) => (slot, Came::reused()),
                 Turn::Open(opening) => match Box::pin(self.open(way, &route, opening)).await? {
@@ -60,10 +60,7 @@ impl Client {
                 Ok(answered) => return Ok(answered),
                 Err(Unanswered { error, remedy }) => match remedy {
                     Remedy::Again | Remedy::AgainWithFewer if again => again = false,
-                    Remedy::Separately if again && self.shared.config.http == Http::Auto => {
-                        again = false;
-                        host.separate();
-                    }
+                    Remedy::Separately if self.shared.config.http == Http::Auto => host.separate(),
                     _ => return Err(error),
                 },
             }
@@ -71,21 +68,20 @@ impl Client {
     }
 
     /// Waits for a turn: as long as a connection may take, and then until somebody is stalled who takes up the room.
-    async fn turn(
-        &self,
-        way: &Way<'_>,
-        turn: impl Future<Output = Result<Turn, Error>>,
-    ) -> Result<Turn, Error> {
+    async fn turn(&self, way: &Way<'_>, host: &Arc<Host>) -> Result<Turn, Error> {
         let config = &self.shared.config;
         let limit = config.connector.connect_timeout + config.stall_timeout;
-        match timeout(limit, turn).await {
-            Ok(turn) => turn.map_err(|failure| failure.of(way.url)),
-            Err(_) => {
-                let target = Target::of(way.url).map(|target| target.to_string());
-                let late = Kind::ConnectTimeout(target.unwrap_or_default());
-                Err(Error::new(late, way.url))
-            }
+        if let Ok(turn) = timeout(limit, host.turn()).await {
+            return turn.map_err(|failure| failure.of(way.url));
         }
+        let target = Target::of(way.url).map(|target| target.to_string());
+        let target = target.unwrap_or_default();
+        let late = if host.is_connected() {
+            Kind::NoRoom(target)
+        } else {
+            Kind::ConnectTimeout(target)
+        };
+        Err(Error::new(late, way.url))
     }
 
     /// Makes the connection that others wait for.

@@ -146,6 +146,11 @@ impl Host {
         self.changed.notify_waiters();
     }
 
+    /// Whether there is a connection, which may have no room.
+    pub(crate) fn is_connected(&self) -> bool {
+        !self.lock().lanes.is_empty()
+    }
+
     /// Lanes that nobody is on, with the time since when. Those that have rested for too long are closed.
     pub(super) fn resting(&self) -> impl Iterator<Item = (Instant, u64)> {
         let mut closed = Vec::new();

@@ -18,7 +18,7 @@ mod unanswered;
 
 pub(crate) use body::Body;
 pub(crate) use connection::Connection;
-pub(crate) use host::Turn;
+pub(crate) use host::{Host, Turn};
 pub(crate) use hosts::Hosts;
 pub(crate) use request::http2;
 pub(crate) use slot::{Opening, Slot};

@@ -76,7 +76,7 @@ fn serve(asked: &Http2Asked) -> Act {
 }
 
 /// A proxy that takes its time, so that the way is a long one.
-async fn far(config: ClientConfig) -> (HttpProxy, Client) {
+pub(crate) async fn far(config: ClientConfig) -> (HttpProxy, Client) {
     let proxy = HttpProxy::builder()
         .rule(When::always(), |_, reply| {
             reply.delay = Duration::from_millis(30);
