@@ -71,7 +71,7 @@ pub(crate) fn file(path: &str) -> Bytes {
     Bytes::from(Content::random(seed, 3_000).to_vec())
 }
 
-fn serve(asked: &Http2Asked) -> Act {
+pub(crate) fn serve(asked: &Http2Asked) -> Act {
     Act::Serve(file(&asked.path))
 }
 
