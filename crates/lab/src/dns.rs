@@ -23,6 +23,13 @@ pub enum NameReply {
     Failure,
     /// Nothing.
     Silence,
+    /// One thing to who asks for IPv4 addresses, another to who asks for IPv6.
+    Families {
+        /// To a question for IPv4 addresses.
+        v4: Box<Self>,
+        /// To a question for IPv6 addresses.
+        v6: Box<Self>,
+    },
 }
 
 /// A running name server. Dropped, it stops.
@@ -101,6 +108,9 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
 fn answer(question: &[u8], kind: u16, reply: NameReply) -> Option<Vec<u8>> {
     let (code, addresses, life) = match reply {
         NameReply::Silence => return None,
+        NameReply::Families { v4, v6 } => {
+            return answer(question, kind, if kind == A { *v4 } else { *v6 });
+        }
         NameReply::Addresses(addresses, life) => (0, addresses, life),
         NameReply::Failure => (2, Vec::new(), 0),
         NameReply::NoSuchName => (3, Vec::new(), 0),

@@ -56,6 +56,8 @@ pub enum Kind {
     Connect(String),
     /// The connection was not there in time.
     ConnectTimeout(String),
+    /// There are connections, and they were full of other requests for too long.
+    NoRoom(String),
     /// The proxy would not connect us; the status it gave, where it is an HTTP proxy.
     ProxyRefused(Option<StatusCode>),
     /// The proxy wants credentials, or others.
@@ -176,6 +178,7 @@ impl Error {
             Kind::Resolve(_)
             | Kind::Connect(_)
             | Kind::ConnectTimeout(_)
+            | Kind::NoRoom(_)
             | Kind::Stall
             | Kind::Closed => true,
             Kind::ProxyRefused(Some(status)) => status.is_server_error(),
@@ -208,6 +211,7 @@ impl fmt::Display for Error {
                 Some(proxy) => return write!(f, "no connection to {proxy} in time"),
                 None => write!(f, "no connection to {peer} in time"),
             },
+            Kind::NoRoom(peer) => write!(f, "the connections to {peer} had no room in time"),
             Kind::ProxyRefused(status) => return self.refused(f, *status),
             Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
             Kind::NotSocks => {

@@ -3,7 +3,8 @@
 //! One HTTP/2 connection carries many requests at once: on a long way that saves each of them its turn, and a batch its
 //! handshakes. It also costs more: frames, windows and the way between tasks are some 20 to 60 percent of the processor time
 //! of a small request, which on a short way is all there is. So what decides is the way, and the one thing that is known of it
-//! when the offer must be made, before the TLS handshake, is how long it took to connect.
+//! when the first offer must be made, before the TLS handshake, is how long it took to connect. Where answers then take longer
+//! without exception, that counts for the connections after it.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ impl Http {
         sharing && self != Self::Http1
     }
 
-    /// What is offered where the way to the origin, proxies included, took `way` to come about.
+    /// What is offered where the way to the origin, proxies included, took `way` to come about, or to bring an answer.
     #[must_use]
     pub fn offer(self, sharing: bool, way: Duration) -> Offer {
         match self {

@@ -14,7 +14,9 @@ use crate::body::Body;
 use crate::broke::Broke;
 use crate::connector::{Reached, Target};
 use crate::error::{Error, Kind};
-use crate::multiplexed::{self, Connection, Opening, Remedy, Slot, Turn, Unanswered, http2};
+use crate::multiplexed::{
+    self, Apart, Connection, Host, Opening, Remedy, Slot, Turn, Unanswered, http2,
+};
 use crate::request::{AllShown, request};
 use crate::route::{Route, Way};
 use crate::stall::Stall;
@@ -37,7 +39,7 @@ enum Agreed {
 
 impl Client {
     /// One request over a shared connection, or over one of its own where it turns out that none can be shared. What the
-    /// origin never looked at is sent once more.
+    /// origin never looked at is sent once more, and over HTTP/1.1 besides if it wants that: none is shared after that word.
     pub(super) async fn share(
         &self,
         way: &Way<'_>,
@@ -47,57 +49,75 @@ impl Client {
         let host = self.shared.hosts.of(&route);
         let mut again = true;
         loop {
-            let (slot, came) = match self.turn(way, host.turn()).await? {
-                Turn::Separate => return self.ask_alone(way, fetch, route).await,
+            let (slot, came) = match self.turn(way, &host).await? {
+                Turn::Separate => return self.share_nothing(way, fetch, (route, &host)).await,
                 Turn::Shared(slot) => (slot, Came::reused()),
-                Turn::Open(opening) => match Box::pin(self.open(way, &route, opening)).await? {
-                    Opened::Shared(slot, came) => (slot, came),
-                    Opened::Own(ready) => return self.send(way, fetch, *ready).await,
-                    Opened::Enough => continue,
-                },
+                Turn::Open(opening) => {
+                    match Box::pin(self.open(way, (&route, &host), opening)).await? {
+                        Opened::Shared(slot, came) => (slot, came),
+                        Opened::Own(ready) => return self.send(way, fetch, *ready).await,
+                        Opened::Enough => continue,
+                    }
+                }
             };
             match self.send_shared(way, fetch, (slot, came)).await {
                 Ok(answered) => return Ok(answered),
                 Err(Unanswered { error, remedy }) => match remedy {
                     Remedy::Again | Remedy::AgainWithFewer if again => again = false,
-                    Remedy::Separately if again && self.shared.config.http == Http::Auto => {
-                        again = false;
-                        host.separate();
-                    }
+                    Remedy::Separately if self.shared.config.http == Http::Auto => host.separate(),
                     _ => return Err(error),
                 },
             }
         }
     }
 
-    /// Waits for a turn: as long as a connection may take, and then until somebody is stalled who takes up the room.
-    async fn turn(
+    /// One request over a connection of its own, where it might share one if the way were known to be long.
+    async fn share_nothing(
         &self,
         way: &Way<'_>,
-        turn: impl Future<Output = Result<Turn, Error>>,
-    ) -> Result<Turn, Error> {
+        fetch: &Fetch<'_>,
+        (route, host): (Route, &Host),
+    ) -> Result<(Answer, AllShown), Error> {
+        let (answer, shown) = self.ask_alone(way, fetch, route).await?;
+        let http = self.shared.config.http;
+        let is_long = |wait| http.offer(true, wait) != Offer::Http1;
+        host.waited(answer.timings.first_byte, is_long);
+        Ok((answer, shown))
+    }
+
+    /// Waits for a turn: as long as a connection may take, and then until somebody is stalled who takes up the room.
+    async fn turn(&self, way: &Way<'_>, host: &Arc<Host>) -> Result<Turn, Error> {
         let config = &self.shared.config;
         let limit = config.connector.connect_timeout + config.stall_timeout;
-        match timeout(limit, turn).await {
-            Ok(turn) => turn.map_err(|failure| failure.of(way.url)),
-            Err(_) => {
-                let target = Target::of(way.url).map(|target| target.to_string());
-                let late = Kind::ConnectTimeout(target.unwrap_or_default());
-                Err(Error::new(late, way.url))
-            }
+        if let Ok(turn) = timeout(limit, host.turn()).await {
+            return turn.map_err(|failure| failure.of(way.url));
         }
+        let target = Target::of(way.url).map(|target| target.to_string());
+        let target = target.unwrap_or_default();
+        let late = if host.is_connected() {
+            Kind::NoRoom(target)
+        } else {
+            Kind::ConnectTimeout(target)
+        };
+        Err(Error::new(late, way.url))
     }
 
     /// Makes the connection that others wait for.
-    async fn open(&self, way: &Way<'_>, route: &Route, opening: Opening) -> Result<Opened, Error> {
+    async fn open(
+        &self,
+        way: &Way<'_>,
+        (route, host): (&Route, &Host),
+        opening: Opening,
+    ) -> Result<Opened, Error> {
         let reached = match self.reach(way).await {
             Ok(reached) => reached,
             Err(error) => return given_up(opening, error),
         };
-        let offer = self.shared.config.http.offer(true, reached.round_trip);
+        let long = reached.round_trip.max(host.wait());
+        let offer = self.shared.config.http.offer(true, long);
         if offer == Offer::Http1 {
             // Known before the handshake: nobody need wait for that.
-            opening.separate();
+            opening.separate(Apart::near());
             let reached = self.secure(way, reached, offer).await?;
             return self.apart(way, reached, route).await;
         }
@@ -108,7 +128,7 @@ impl Client {
                 Ok(Opened::Shared(slot, came))
             }
             Ok(Agreed::Http1(reached)) => {
-                opening.separate();
+                opening.separate(Apart::Lasting);
                 self.apart(way, reached, route).await
             }
             Err(error) => given_up(opening, error),

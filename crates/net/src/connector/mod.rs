@@ -72,8 +72,8 @@ impl Connector {
     pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
         let dns = Dns::new(
             config.pins.clone(),
-            config.resolver,
-            config.dns_servers.clone(),
+            (config.resolver, config.dns_servers.clone()),
+            config.connect_timeout,
         );
         let limit = config.limit_rate.map(Limit::new);
         let shared = Shared {
@@ -109,6 +109,10 @@ impl Connector {
         proxy: Option<&Proxy>,
         url: &Url,
     ) -> Result<Reached, Error> {
+        match proxy {
+            Some(proxy) => self.turn(&proxys(proxy)).await,
+            None => self.turn(target).await,
+        }
         self.in_time(target, (proxy, url), Duration::ZERO, async {
             let Some(proxy) = proxy else {
                 return self.tcp(target, url).await;
@@ -140,10 +144,8 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = Target {
-            host: proxy.host.clone(),
-            port: proxy.port,
-        };
+        let target = proxys(proxy);
+        self.turn(&target).await;
         let way = self.to_proxy(proxy, url);
         self.in_time(&target, (Some(proxy), url), Duration::ZERO, way)
             .await
@@ -174,6 +176,14 @@ impl Connector {
             })
         })
         .await
+    }
+
+    /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
+    /// would else be over before it was asked for; but it is not waited for longer than that either.
+    async fn turn(&self, target: &Target) {
+        let turn = self.shared.dns.turn(target);
+        // What becomes of the name is seen when it is wanted.
+        let _ = timeout(self.shared.config.connect_timeout, turn).await;
     }
 
     async fn in_time<T>(
@@ -235,5 +245,13 @@ impl Connector {
             tls: Duration::ZERO,
             round_trip,
         })
+    }
+}
+
+/// Where a proxy is.
+fn proxys(proxy: &Proxy) -> Target {
+    Target {
+        host: proxy.host.clone(),
+        port: proxy.port,
     }
 }

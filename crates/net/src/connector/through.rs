@@ -4,7 +4,7 @@ use haul_plan::Offer;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Connector, Reached, Stream, Target, socks5};
+use super::{Connector, Reached, Stream, Target, proxys, socks5};
 use crate::error::{Error, Kind};
 use crate::offered::Peer;
 use crate::proxy::{Proxy, ProxyScheme};
@@ -17,11 +17,7 @@ impl Connector {
     }
 
     async fn reach_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = Target {
-            host: proxy.host.clone(),
-            port: proxy.port,
-        };
-        let mut reached = self.tcp(&target, url).await?;
+        let mut reached = self.tcp(&proxys(proxy), url).await?;
         if proxy.scheme == ProxyScheme::Https {
             let begun = Instant::now();
             let peer = Peer {

@@ -2,15 +2,18 @@
 //!
 //! While a connection is being made that may come to be shared, all others for the route wait for it: each would otherwise make
 //! its own, for nothing. When it turns out that the origin has HTTP/1.1 alone, or is too near for anything else, they go on at
-//! once, each for itself. A failure to connect is that of all who waited.
+//! once, each for itself. A failure to connect is that of all who waited. One that was only thought to be near is found out by
+//! how long its answers take.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Connection;
+use super::apart::Apart;
 use super::slot::{Opening, Slot};
 use crate::error::Error;
 use crate::pool::REST;
@@ -32,8 +35,10 @@ pub(crate) struct Host {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Whether each request goes over a connection of its own.
-    pub(super) separate: bool,
+    /// Whether each request goes over a connection of its own, and why.
+    pub(super) separate: Option<Apart>,
+    /// The least that an answer has taken, where that showed that the way is longer than connecting told.
+    pub(super) wait: Option<Duration>,
     pub(super) lanes: Vec<Lane>,
     /// How many lanes there may be; fewer for a peer that would not have another.
     pub(super) most: usize,
@@ -83,7 +88,8 @@ enum Attempt {
 impl Host {
     pub(super) fn new() -> Self {
         let state = State {
-            separate: false,
+            separate: None,
+            wait: None,
             lanes: Vec::new(),
             most: MOST,
             limit: usize::MAX,
@@ -117,7 +123,7 @@ impl Host {
     fn attempt(self: &Arc<Self>) -> Attempt {
         let mut closed = Vec::new();
         let mut state = self.lock();
-        if state.separate {
+        if state.separate.is_some() {
             return Attempt::Turn(Turn::Separate);
         }
         state.clear(&mut closed);
@@ -142,8 +148,28 @@ impl Host {
 
     /// From now on each request goes over a connection of its own.
     pub(crate) fn separate(&self) {
-        self.lock().separate = true;
+        self.lock().separate = Some(Apart::Lasting);
         self.changed.notify_waiters();
+    }
+
+    /// An answer over a connection of its own took so long to begin. Where the quickest of many shows that the way is long,
+    /// which `is_long` tells, the next request makes a connection to be shared.
+    pub(crate) fn waited(&self, wait: Duration, is_long: impl Fn(Duration) -> bool) {
+        let mut state = self.lock();
+        let least = state.separate.as_mut().and_then(|apart| apart.waited(wait));
+        if let Some(least) = least.filter(|least| is_long(*least)) {
+            (state.separate, state.wait) = (None, Some(least));
+        }
+    }
+
+    /// About a journey there and back, by what is known beside how long it took to connect.
+    pub(crate) fn wait(&self) -> Duration {
+        self.lock().wait.unwrap_or_default()
+    }
+
+    /// Whether there is a connection, which may have no room.
+    pub(crate) fn is_connected(&self) -> bool {
+        !self.lock().lanes.is_empty()
     }
 
     /// Lanes that nobody is on, with the time since when. Those that have rested for too long are closed.

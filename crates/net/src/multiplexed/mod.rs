@@ -8,6 +8,7 @@
 //! This is the h2 library without hyper's client on top of it, which spawns a task a request and passes each answer from
 //! task to task. Here there is one task a connection, owned by it; bodies are read where they are wanted.
 
+mod apart;
 mod body;
 mod connection;
 mod host;
@@ -16,9 +17,10 @@ mod request;
 mod slot;
 mod unanswered;
 
+pub(crate) use apart::Apart;
 pub(crate) use body::Body;
 pub(crate) use connection::Connection;
-pub(crate) use host::Turn;
+pub(crate) use host::{Host, Turn};
 pub(crate) use hosts::Hosts;
 pub(crate) use request::http2;
 pub(crate) use slot::{Opening, Slot};

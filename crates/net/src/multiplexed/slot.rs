@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::Connection;
+use super::apart::Apart;
 use super::host::{Flight, Host, Lane};
 use crate::error::Error;
 
@@ -21,10 +22,10 @@ impl Opening {
     }
 
     /// What is being made is no shared connection. Where there is none, each request is to have its own.
-    pub(crate) fn separate(self) {
+    pub(crate) fn separate(self, why: Apart) {
         let mut state = self.host.lock();
         if state.lanes.is_empty() {
-            state.separate = true;
+            state.separate = Some(why);
         } else {
             state.most = state.lanes.len();
         }
@@ -47,9 +48,14 @@ impl Opening {
     }
 
     /// It cannot be made. Where there is a connection already, there will be no other, and true is returned: that one is to be
-    /// waited for. Else all who wait are told.
+    /// waited for. So it is where connections of one's own are known to do, which go on to be used. Else all who wait are told.
     pub(crate) fn failed(self, error: &Error) -> bool {
         let mut state = self.host.lock();
+        let never_shared = state.next == 0;
+        if never_shared && state.wait.is_some() {
+            state.separate = Some(Apart::Lasting);
+            return true;
+        }
         if state.lanes.is_empty() {
             let _ = self.flight.failure.set(error.clone());
             return false;

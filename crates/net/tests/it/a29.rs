@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use haul_lab::http2::frames::{data, frame, go_away, head, padded, reset, setting};
 use haul_lab::http2::{Act, FrameOrigin, Heard, Http2Origin, Http2Settings, speaking};
-use haul_lab::{Authority, Content, HttpProxy, When, within};
-use haul_net::{Client, ClientConfig, Http, Kind, ProxyRules, TlsProblem};
+use haul_lab::{Authority, Content, within};
+use haul_net::{Client, ClientConfig, ConnectorConfig, Http, Kind, TlsProblem};
 
-use crate::sharing::{BOTH, config, fetched, file, get, origin};
+use crate::sharing::{BOTH, config, far, fetched, file, get, origin};
 use crate::{LIMIT, body, client};
 
 /// Reasons (RFC 9113 section 7).
@@ -354,16 +354,7 @@ async fn a29_a_peer_that_wants_http_1_gets_it() {
     let forced = client(config(&authority, Http::Http2));
     let error = get(&forced, &origin.url("/f")).await.unwrap_err();
     assert_eq!(*error.kind(), Kind::Tls(TlsProblem::NoHttp2));
-    let proxy = HttpProxy::builder()
-        .rule(When::always(), |_, reply| {
-            reply.delay = Duration::from_millis(30);
-        })
-        .start()
-        .await;
-    let client = client(ClientConfig {
-        proxy: ProxyRules::all(proxy.url().parse().unwrap()),
-        ..config(&authority, Http::Auto)
-    });
+    let (_proxy, client) = far(config(&authority, Http::Auto)).await;
     for _ in 0..3 {
         assert_eq!(
             fetched(&client, &origin.url("/f")).await.unwrap(),
@@ -372,6 +363,59 @@ async fn a29_a_peer_that_wants_http_1_gets_it() {
     }
     let asked: Vec<bool> = origin.asked().iter().map(|asked| asked.http2).collect();
     assert_eq!(asked, [true, true, false, false, false]);
+}
+
+#[tokio::test]
+async fn a29_a_refusal_before_it_does_not_stand_in_the_way_of_http_1() {
+    let authority = Authority::new();
+    let origin = origin(&authority, BOTH, Http2Settings::default(), |asked| {
+        match (asked.http2, asked.number) {
+            (true, 0) => Act::Reset(REFUSED_STREAM),
+            (true, _) => Act::Reset(HTTP_1_1_REQUIRED),
+            (false, _) => Act::Serve(file(&asked.path)),
+        }
+    })
+    .await;
+    let (_proxy, client) = far(config(&authority, Http::Auto)).await;
+    let url = origin.url("/f");
+    assert_eq!(fetched(&client, &url).await.unwrap(), file("/f"));
+    let asked: Vec<bool> = origin.asked().iter().map(|asked| asked.http2).collect();
+    assert_eq!(asked, [true, true, false]);
+}
+
+#[tokio::test]
+async fn a29_connections_that_work_and_are_full_are_not_told_as_none() {
+    let authority = Authority::new();
+    let settings = Http2Settings {
+        streams: Some(1),
+        ..Http2Settings::default()
+    };
+    let origin = origin(&authority, BOTH, settings, |asked| {
+        match asked.path.as_str() {
+            "/f" => Act::Serve(file("/f")),
+            _ => Act::Hang(1_000, file(&asked.path)),
+        }
+    })
+    .await;
+    let client = client(ClientConfig {
+        stall_timeout: SILENCE,
+        connector: ConnectorConfig {
+            connect_timeout: SILENCE * 2,
+            ..ConnectorConfig::default()
+        },
+        ..config(&authority, Http::Http2)
+    });
+    // By now it is known how many are taken at once. Bodies that nobody reads take up the room.
+    fetched(&client, &origin.url("/f")).await.unwrap();
+    let first = get(&client, &origin.url("/a")).await.unwrap();
+    let _second = get(&client, &origin.url("/b")).await.unwrap();
+    let error = get(&client, &origin.url("/f")).await.unwrap_err();
+    let peer = origin.address().to_string();
+    assert_eq!(*error.kind(), Kind::NoRoom(peer.clone()));
+    assert!(error.is_transient() && error.to_string().contains(&peer));
+    drop(first);
+    fetched(&client, &origin.url("/f")).await.unwrap();
+    assert_eq!(origin.connections(), 2);
 }
 
 #[tokio::test]

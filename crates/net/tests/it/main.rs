@@ -10,6 +10,7 @@ mod connections;
 mod credentials;
 mod hostile;
 mod hostile_proxies;
+mod learnt;
 mod low_water;
 mod names;
 mod proxies;

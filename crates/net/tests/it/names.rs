@@ -12,7 +12,7 @@ use crate::{body, client, get};
 async fn asking(script: impl Fn(&str) -> NameReply + Send + 'static) -> (NameServer, Client) {
     let server = NameServer::start(script).await;
     let connector = ConnectorConfig {
-        connect_timeout: Duration::from_secs(2),
+        connect_timeout: Duration::from_secs(1),
         dns_servers: vec![server.address()],
         ..ConnectorConfig::default()
     };
@@ -111,7 +111,28 @@ async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
     let (silent, other) = tokio::join!(get(&client, &silent), get(&client, &other));
     assert_eq!(other.unwrap().status, 200);
     let error = silent.unwrap_err();
-    assert!(matches!(error.kind(), Kind::ConnectTimeout(_)), "{error:?}");
+    assert_eq!(*error.kind(), Kind::Resolve("silent.test".into()));
+    assert!(error.is_transient());
+}
+
+#[tokio::test]
+async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
+    let (_server, client) = asking(|name| match name {
+        "good.test" => here(name),
+        _ => NameReply::Silence,
+    })
+    .await;
+    let (_origin, url) = origin().await;
+    // As many as are looked up at once, and as many again: the last is asked for when a whole connection's time is over.
+    let silent: Vec<String> = (0..128).map(|n| url(&format!("h{n}.test"))).collect();
+    let silent = join_all(silent.iter().map(|url| get(&client, url)));
+    let good = url("good.test");
+    let (silent, good) = tokio::join!(silent, get(&client, &good));
+    assert_eq!(good.unwrap().status, 200);
+    for came in silent {
+        let error = came.unwrap_err();
+        assert!(matches!(error.kind(), Kind::Resolve(_)), "{error:?}");
+    }
 }
 
 #[tokio::test]

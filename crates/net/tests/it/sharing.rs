@@ -71,12 +71,12 @@ pub(crate) fn file(path: &str) -> Bytes {
     Bytes::from(Content::random(seed, 3_000).to_vec())
 }
 
-fn serve(asked: &Http2Asked) -> Act {
+pub(crate) fn serve(asked: &Http2Asked) -> Act {
     Act::Serve(file(&asked.path))
 }
 
 /// A proxy that takes its time, so that the way is a long one.
-async fn far(config: ClientConfig) -> (HttpProxy, Client) {
+pub(crate) async fn far(config: ClientConfig) -> (HttpProxy, Client) {
     let proxy = HttpProxy::builder()
         .rule(When::always(), |_, reply| {
             reply.delay = Duration::from_millis(30);

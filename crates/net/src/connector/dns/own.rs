@@ -3,19 +3,23 @@
 //! It asks name servers and does nothing else. What only the system can answer as everybody here expects it is left to that:
 //! names of the hosts file (where the file has one family alone, the C library asks nobody for the other), names without a dot,
 //! and `.local` and `.localhost`. So is everything, where the system is set up to ask others than name servers.
+//!
+//! A name is asked for as it stands, each family for itself: that there is no such host is said only when both are known to have
+//! nothing, and never because one of two questions failed. Search lists are the system's to walk.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join;
 use hickory_resolver::config::{
-    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolveHosts, ResolverConfig,
-    ResolverOpts,
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
 };
-use hickory_resolver::net::NetError;
+use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::op::Query;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::{Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RecordType};
 use hickory_resolver::{Hosts, TokioResolver, system_conf};
 
@@ -39,6 +43,9 @@ const VARIABLES: [&str; 3] = ["RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES"];
 pub(super) struct Own {
     resolver: TokioResolver,
     hosts: Hosts,
+    /// How many dots a name has at least that is asked for as it stands before anything is appended to it. `None`: nothing is
+    /// ever appended.
+    search: Option<usize>,
     /// Whether these servers were named by the user: then nobody else is asked instead.
     given: bool,
 }
@@ -78,29 +85,45 @@ impl Own {
         } else {
             system_conf::read_system_conf().ok()?
         };
+        Self::of(config, options, given)
+    }
+
+    fn of(config: ResolverConfig, options: ResolverOpts, given: bool) -> Option<Self> {
+        // Without a list, the domain that the machine is in is one.
+        let mut list = config.search().iter().chain(config.domain());
+        let search = list.any(|name| !name.is_root()).then_some(options.ndots);
         let provider = TokioRuntimeProvider::default();
         let mut builder = TokioResolver::builder_with_config(config, provider);
         *builder.options_mut() = set(options);
         Some(Self {
             resolver: builder.build().ok()?,
             hosts: Hosts::from_system().unwrap_or_default(),
+            search,
             given,
         })
     }
 
     /// A name's addresses.
     pub(super) async fn ask(&self, host: &str) -> Result<Found, NoAnswer> {
-        let name = Name::from_utf8(host).map_err(|_| NoAnswer::NotOurs)?;
-        if is_local(host) || self.is_in_hosts(&name) {
+        let mut name = Name::from_utf8(host).map_err(|_| NoAnswer::NotOurs)?;
+        let search = self.search.filter(|_| !name.is_fqdn());
+        let is_appended_to_first = search.is_some_and(|dots| host.matches('.').count() < dots);
+        if is_local(host) || is_appended_to_first || self.is_in_hosts(&name) {
             return Err(NoAnswer::NotOurs);
         }
-        let found = self.resolver.lookup_ip(host).await;
-        let found = found.map_err(|error| self.no_answer(error))?;
-        let records = found.as_lookup().answers();
-        Ok(Found {
-            addresses: ordered(found.iter().collect(), is_reachable),
-            life: life(records.iter().map(|record| record.ttl)),
-        })
+        name.set_fqdn(true);
+        let (v6, v4) = join(
+            self.resolver.lookup(name.clone(), RecordType::AAAA),
+            self.resolver.lookup(name, RecordType::A),
+        )
+        .await;
+        match together([v6, v4]) {
+            Ok(found) => Ok(found),
+            Err(failure) if failure.transient && !self.given => Err(NoAnswer::Trouble),
+            // There may be a longer name.
+            Err(failure) if !failure.transient && search.is_some() => Err(NoAnswer::NotOurs),
+            Err(failure) => Err(NoAnswer::Final(failure)),
+        }
     }
 
     fn is_in_hosts(&self, name: &Name) -> bool {
@@ -109,17 +132,52 @@ impl Own {
             self.hosts.lookup_static_host(&query).is_some()
         })
     }
+}
 
-    fn no_answer(&self, error: NetError) -> NoAnswer {
-        let no_such_name = error.is_no_records_found();
-        if !no_such_name && !self.given {
-            return NoAnswer::Trouble;
+/// What was said of both families comes to. Addresses of one do, but where it is not known whether the other has some, too,
+/// that is asked again soon.
+fn together(said: [Result<Lookup, NetError>; 2]) -> Result<Found, Failure> {
+    let (mut addresses, mut lives, mut failure) = (Vec::new(), Vec::new(), None);
+    for said in said {
+        match said {
+            Ok(lookup) => {
+                let answers = lookup.answers();
+                lives.extend(answers.iter().map(|record| record.ttl));
+                addresses.extend(answers.iter().filter_map(|record| record.data.ip_addr()));
+            }
+            Err(error) if is_nothing(&error) => {
+                failure.get_or_insert((false, error));
+            }
+            Err(error) => {
+                lives.push(0);
+                failure = Some((true, error));
+            }
         }
-        NoAnswer::Final(Failure {
-            transient: !no_such_name,
-            source: Arc::new(io::Error::other(error)),
-        })
     }
+    if !addresses.is_empty() {
+        return Ok(Found {
+            addresses: ordered(addresses, is_reachable),
+            life: life(lives.into_iter()),
+        });
+    }
+    // Without a failure there were other records, and no address.
+    let (transient, source) = failure.map_or_else(
+        || (false, io::ErrorKind::NotFound.into()),
+        |(transient, error)| (transient, io::Error::other(error)),
+    );
+    Err(Failure {
+        transient,
+        source: Arc::new(source),
+    })
+}
+
+/// Whether a name server has said that there is nothing: no such name, or no such record.
+fn is_nothing(error: &NetError) -> bool {
+    matches!(
+        error,
+        NetError::Dns(DnsError::NoRecordsFound(none))
+            if matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError)
+    )
 }
 
 /// Whether the system would do no more than ask these name servers: known of Linux alone.
@@ -146,7 +204,6 @@ fn set(options: ResolverOpts) -> ResolverOpts {
     let mut set = options;
     set.timeout = set.timeout.min(PATIENCE.0);
     set.attempts = set.attempts.min(PATIENCE.1);
-    set.ip_strategy = LookupIpStrategy::Ipv6AndIpv4;
     // Both are done here, where they are done for the system's answers too.
     set.use_hosts_file = ResolveHosts::Never;
     set.cache_size = 0;
@@ -189,77 +246,4 @@ fn is_reachable(address: Ipv6Addr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use haul_lab::{NameReply, NameServer};
-
-    use super::*;
-
-    #[test]
-    fn names_of_this_place_are_the_systems() {
-        for local in ["printer", "printer.", "Printer.LOCAL", "a.localhost"] {
-            assert!(is_local(local), "{local}");
-        }
-        for other in ["a.test", "local.test", "a.test.", "a.locale"] {
-            assert!(!is_local(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn addresses_without_a_way_go_last() {
-        let (v4, v6): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap());
-        assert_eq!(ordered(vec![v6, v4], |_| true).as_ref(), [v6, v4]);
-        assert_eq!(ordered(vec![v6, v4], |_| false).as_ref(), [v4, v6]);
-        assert_eq!(ordered(vec![v4], |_| false).as_ref(), [v4]);
-    }
-
-    #[test]
-    fn the_shortest_time_to_live_counts_within_bounds() {
-        assert_eq!(life([300, 60, 3_600].into_iter()).as_secs(), 60);
-        assert_eq!(life([300, 0].into_iter()), LEAST);
-        assert_eq!(life([u32::MAX].into_iter()), MOST);
-        assert_eq!(life(std::iter::empty()), LEAST);
-    }
-
-    #[test]
-    fn the_systems_resolver_is_asked_when_it_is_wanted_and_no_servers_were_named() {
-        let server = [SocketAddr::from(([127, 0, 0, 1], 53))];
-        assert!(Own::new(Resolver::System, &[]).is_none());
-        assert!(Own::new(Resolver::Auto, &server).is_some_and(|own| own.given));
-    }
-
-    #[tokio::test]
-    async fn trouble_is_the_systems_to_mend_unless_these_servers_were_wanted() {
-        let script = |name: &str| match name {
-            "none.test" => NameReply::NoSuchName,
-            _ => NameReply::Failure,
-        };
-        let server = NameServer::start(script).await;
-        let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
-        let trouble = own.ask("bad.test").await;
-        assert!(matches!(trouble, Err(NoAnswer::Final(failure)) if failure.transient));
-        own.given = false;
-        let trouble = own.ask("bad.test").await;
-        assert!(matches!(trouble, Err(NoAnswer::Trouble)));
-        let none = own.ask("none.test").await;
-        assert!(matches!(none, Err(NoAnswer::Final(failure)) if !failure.transient));
-        let local = own.ask("localhost").await;
-        assert!(matches!(local, Err(NoAnswer::NotOurs)));
-    }
-
-    #[tokio::test]
-    async fn names_of_the_hosts_file_are_the_systems_in_both_families() {
-        let script = |_: &str| NameReply::Addresses(vec!["fd00::1".parse().unwrap()], 60);
-        let server = NameServer::start(script).await;
-        let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
-        let lines: &[u8] = b"127.0.0.1 only4.test Alias.test\n";
-        own.hosts.read_hosts_conf(lines).unwrap();
-        for name in ["only4.test", "ALIAS.test", "alias.test."] {
-            assert!(
-                matches!(own.ask(name).await, Err(NoAnswer::NotOurs)),
-                "{name}"
-            );
-        }
-        assert!(server.asked().is_empty());
-        assert!(own.ask("other.test").await.is_ok());
-    }
-}
+mod tests;

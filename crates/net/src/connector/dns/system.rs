@@ -1,19 +1,32 @@
 //! The system's resolver: it knows everything that is set up here, tells no time to live, and blocks a thread a look-up.
 
 use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
 
 use super::{Answer, Failure, Found};
 
 /// How long its addresses are remembered: the least that large sites give theirs.
 const FOUND: Duration = Duration::from_secs(60);
 
-pub(super) async fn ask(host: &str) -> Answer {
-    // The port is the resolver's formality: addresses are for the name.
-    match tokio::net::lookup_host((host, 0)).await {
-        Ok(found) => Ok(Found {
-            addresses: found.map(|address| address.ip()).collect(),
+/// What a look-up holds for as long as it takes a thread.
+pub(super) type Permit = OwnedSemaphorePermit;
+
+/// A name's addresses. Dropped, it leaves its thread behind, which nobody can stop, and with it the permit.
+pub(super) async fn ask(host: &str, permit: Permit) -> Answer {
+    let host = host.to_owned();
+    let found = in_thread(permit, move || {
+        // The port is the resolver's formality: addresses are for the name.
+        let found = (host.as_str(), 0).to_socket_addrs()?;
+        Ok(found.map(|address| address.ip()).collect())
+    });
+    match found.await {
+        Ok(addresses) => Ok(Found {
+            addresses,
             life: FOUND,
         }),
         Err(source) => {
@@ -24,6 +37,20 @@ pub(super) async fn ask(host: &str) -> Answer {
             })
         }
     }
+}
+
+async fn in_thread(
+    permit: Permit,
+    resolve: impl FnOnce() -> io::Result<Arc<[IpAddr]>> + Send + 'static,
+) -> io::Result<Arc<[IpAddr]>> {
+    let mut thread = JoinSet::new();
+    thread.spawn_blocking(move || {
+        let _permit = permit;
+        resolve()
+    });
+    let ended = thread.join_next().await.transpose();
+    let ended = ended.map_err(io::Error::other)?;
+    ended.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into()))
 }
 
 /// Whether there is no descriptor left: the resolver then cannot open its files, and says that there is no such name.
@@ -49,7 +76,31 @@ fn is_transient(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt;
+    use tokio::sync::Semaphore;
+
     use super::*;
+
+    #[tokio::test]
+    async fn b8_a_thread_that_was_given_up_keeps_its_permit_until_it_ends() {
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = || Arc::clone(&permits).acquire_owned();
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let (end, ends) = mpsc::channel::<()>();
+        let mut asked = Box::pin(in_thread(permit().await.unwrap(), move || {
+            begun.send(()).unwrap();
+            let _ = ends.recv();
+            Ok(Arc::new([]))
+        }));
+        assert!((&mut asked).now_or_never().is_none());
+        begins.await.unwrap();
+        drop(asked);
+        assert_eq!(permits.available_permits(), 0);
+        drop(end);
+        drop(permit().await.unwrap());
+    }
 
     #[test]
     fn b8_trouble_here_or_at_the_name_servers_is_not_about_the_name() {

@@ -1,0 +1,120 @@
+//! Look-ups under way: each in a task of its own, so that what it comes to is known though nobody waited for the end of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::own::{NoAnswer, Own};
+use super::{Answer, FAILED, Failure, Resolver, system};
+
+/// How many are looked up at once: name servers at home drop what comes in larger heaps, and the system's resolver takes a
+/// thread for each.
+pub(super) const AT_ONCE: usize = 64;
+
+/// How far a name's look-up is.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    /// Others go first.
+    Waiting,
+    /// Somebody is asked.
+    Asking,
+    /// It is over. What came holds until then, which counts from when it came: the usual failure takes longer to come than it
+    /// is remembered.
+    Over(Answer, Instant),
+}
+
+/// Who is asked, and for how long.
+#[derive(Debug)]
+struct Whom {
+    /// What is to be asked, as it was set.
+    settings: (Resolver, Vec<SocketAddr>),
+    /// The resolver of our own, if it is to be asked; made at the first look-up.
+    own: OnceLock<Option<Own>>,
+    /// Look-ups at once. A thread of the system's resolver keeps its permit until it ends, whoever has given it up.
+    permits: Arc<Semaphore>,
+    /// The longest that one may take, once it has begun.
+    limit: Duration,
+}
+
+/// Asks for names. Dropped, it gives up what is under way.
+#[derive(Debug)]
+pub(super) struct Asking {
+    whom: Arc<Whom>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Asking {
+    /// `connect_timeout` is what a whole connection may take: who waits for one is to see what became of its name.
+    pub(super) fn new(settings: (Resolver, Vec<SocketAddr>), connect_timeout: Duration) -> Self {
+        let whom = Whom {
+            settings,
+            own: OnceLock::new(),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            // The rest is for the way there.
+            limit: connect_timeout / 4 * 3,
+        };
+        Self {
+            whom: Arc::new(whom),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Begins a look-up, and tells how far it is. Where nobody wants it any more when its turn comes, it ends without a word.
+    pub(super) fn begin(&self, host: String, told: watch::Sender<State>) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(Arc::clone(&self.whom).look_up(host, told));
+    }
+}
+
+impl Whom {
+    async fn look_up(self: Arc<Self>, host: String, told: watch::Sender<State>) {
+        // It is never closed.
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+            return;
+        };
+        // One receiver is that of the cache.
+        if told.receiver_count() <= 1 {
+            return;
+        }
+        told.send_replace(State::Asking);
+        let asked = timeout(self.limit, self.ask(&host, permit)).await;
+        let answer = asked.unwrap_or_else(|_| Err(Failure::passing(io::ErrorKind::TimedOut)));
+        let life = answer.as_ref().map_or(FAILED, |found| found.life);
+        told.send_replace(State::Over(answer, Instant::now() + life));
+    }
+
+    /// Asks whoever is to be asked.
+    async fn ask(&self, host: &str, permit: system::Permit) -> Answer {
+        let (resolver, servers) = &self.settings;
+        let own = self.own.get_or_init(|| Own::new(*resolver, servers));
+        let Some(own) = own else {
+            return system::ask(host, permit).await;
+        };
+        match own.ask(host).await {
+            Ok(found) => Ok(found),
+            Err(NoAnswer::Final(failure)) => Err(failure),
+            Err(NoAnswer::NotOurs | NoAnswer::Trouble) => system::ask(host, permit).await,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Asking {
+    /// Lets nobody begin until this is dropped.
+    pub(super) async fn hold(&self) -> impl Drop {
+        let all = u32::try_from(AT_ONCE).unwrap();
+        let permits = Arc::clone(&self.whom.permits);
+        permits.acquire_many_owned(all).await.unwrap()
+    }
+
+    /// How many tasks there are, those among them that nobody has looked after yet.
+    pub(super) fn under_way(&self) -> usize {
+        self.tasks.lock().unwrap().len()
+    }
+}

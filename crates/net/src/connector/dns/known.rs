@@ -1,0 +1,108 @@
+//! The names that were asked for, as many as are remembered.
+
+use std::collections::{HashMap, VecDeque};
+
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::asking::State;
+
+/// How many names are remembered.
+const CAPACITY: usize = 10_000;
+
+/// Names, and how far their look-ups are.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// With the place of each in the order. This holds the one receiver beside those of who waits.
+    names: HashMap<String, (u64, Receiver<State>)>,
+    /// As they came. Those that were replaced meanwhile are here a second time.
+    order: VecDeque<(String, u64)>,
+    /// The next place.
+    next: u64,
+}
+
+impl Known {
+    /// A name's look-up, under way or with what still holds: joined by whoever else asks.
+    pub(super) fn fresh(&self, host: &str) -> Option<Receiver<State>> {
+        let (_, state) = self.names.get(host)?;
+        Some(state).filter(|state| is_fresh(state)).cloned()
+    }
+
+    /// Remembers one, in place of the oldest where there are too many.
+    pub(super) fn remember(&mut self, host: &str, state: Receiver<State>) {
+        let place = self.next;
+        self.next += 1;
+        self.names.insert(host.to_owned(), (place, state));
+        self.order.push_back((host.to_owned(), place));
+        if self.order.len() > CAPACITY
+            && let Some((oldest, place)) = self.order.pop_front()
+            && self
+                .names
+                .get(&oldest)
+                .is_some_and(|(held, _)| *held == place)
+        {
+            self.names.remove(&oldest);
+        }
+    }
+}
+
+fn is_fresh(state: &Receiver<State>) -> bool {
+    // One that was given up has nobody who would tell how it ends.
+    let is_under_way = state.has_changed().is_ok();
+    match &*state.borrow() {
+        State::Over(_, end) => Instant::now() < *end,
+        State::Waiting | State::Asking => is_under_way,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::connector::dns::Failure;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_came_is_remembered_until_its_time_is_over() {
+        let mut known = Known::default();
+        let (told, state) = watch::channel(State::Waiting);
+        known.remember("h", state.clone());
+        assert!(
+            known
+                .fresh("h")
+                .is_some_and(|held| held.same_channel(&state))
+        );
+        let failure = Failure::passing(io::ErrorKind::TimedOut);
+        let end = Instant::now() + Duration::from_secs(3);
+        told.send_replace(State::Over(Err(failure), end));
+        drop(told);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(known.fresh("h").is_some());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert!(known.fresh("h").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_was_given_up_is_joined_by_nobody() {
+        let mut known = Known::default();
+        let (told, state) = watch::channel(State::Waiting);
+        known.remember("h", state.clone());
+        drop(told);
+        assert!(known.fresh("h").is_none());
+    }
+
+    #[test]
+    fn the_cache_never_outgrows_its_bound() {
+        let mut known = Known::default();
+        let (_told, state) = watch::channel(State::Waiting);
+        (0..CAPACITY * 2).for_each(|n| known.remember(&n.to_string(), state.clone()));
+        assert_eq!((known.names.len(), known.order.len()), (CAPACITY, CAPACITY));
+        assert!(
+            known.fresh(&CAPACITY.to_string()).is_some(),
+            "the oldest went"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! What comes of what name servers say.
+
+use haul_lab::{NameReply, NameServer};
+use hickory_resolver::config::ResolverConfig;
+
+use super::*;
+
+#[test]
+fn names_of_this_place_are_the_systems() {
+    for local in ["printer", "printer.", "Printer.LOCAL", "a.localhost"] {
+        assert!(is_local(local), "{local}");
+    }
+    for other in ["a.test", "local.test", "a.test.", "a.locale"] {
+        assert!(!is_local(other), "{other}");
+    }
+}
+
+#[test]
+fn addresses_without_a_way_go_last() {
+    let (v4, v6): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap());
+    assert_eq!(ordered(vec![v6, v4], |_| true).as_ref(), [v6, v4]);
+    assert_eq!(ordered(vec![v6, v4], |_| false).as_ref(), [v4, v6]);
+    assert_eq!(ordered(vec![v4], |_| false).as_ref(), [v4]);
+}
+
+#[test]
+fn the_shortest_time_to_live_counts_within_bounds() {
+    assert_eq!(life([300, 60, 3_600].into_iter()).as_secs(), 60);
+    assert_eq!(life([300, 0].into_iter()), LEAST);
+    assert_eq!(life([u32::MAX].into_iter()), MOST);
+    assert_eq!(life(std::iter::empty()), LEAST);
+}
+
+#[test]
+fn the_systems_resolver_is_asked_when_it_is_wanted_and_no_servers_were_named() {
+    let server = [SocketAddr::from(([127, 0, 0, 1], 53))];
+    assert!(Own::new(Resolver::System, &[]).is_none());
+    assert!(Own::new(Resolver::Auto, &server).is_some_and(|own| own.given));
+}
+
+#[tokio::test]
+async fn trouble_is_the_systems_to_mend_unless_these_servers_were_wanted() {
+    let script = |name: &str| match name {
+        "none.test" => NameReply::NoSuchName,
+        _ => NameReply::Failure,
+    };
+    let server = NameServer::start(script).await;
+    let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
+    let trouble = own.ask("bad.test").await;
+    assert!(matches!(trouble, Err(NoAnswer::Final(failure)) if failure.transient));
+    own.given = false;
+    let trouble = own.ask("bad.test").await;
+    assert!(matches!(trouble, Err(NoAnswer::Trouble)));
+    let none = own.ask("none.test").await;
+    assert!(matches!(none, Err(NoAnswer::Final(failure)) if !failure.transient));
+    let local = own.ask("localhost").await;
+    assert!(matches!(local, Err(NoAnswer::NotOurs)));
+}
+
+#[tokio::test]
+async fn names_of_the_hosts_file_are_the_systems_in_both_families() {
+    let script = |_: &str| NameReply::Addresses(vec!["fd00::1".parse().unwrap()], 60);
+    let server = NameServer::start(script).await;
+    let mut own = Own::new(Resolver::Auto, &[server.address()]).unwrap();
+    let lines: &[u8] = b"127.0.0.1 only4.test Alias.test\n";
+    own.hosts.read_hosts_conf(lines).unwrap();
+    for name in ["only4.test", "ALIAS.test", "alias.test."] {
+        assert!(
+            matches!(own.ask(name).await, Err(NoAnswer::NotOurs)),
+            "{name}"
+        );
+    }
+    assert!(server.asked().is_empty());
+    assert!(own.ask("other.test").await.is_ok());
+}
+
+fn nothing() -> NameReply {
+    NameReply::Addresses(Vec::new(), 60)
+}
+
+/// The same name, one answer a family.
+fn families(v4: NameReply, v6: NameReply) -> NameReply {
+    NameReply::Families {
+        v4: Box::new(v4),
+        v6: Box::new(v6),
+    }
+}
+
+/// Asks this server as the system is set up to, with this search list.
+fn searching(server: &NameServer, list: &[&str]) -> Own {
+    let mut config = ResolverConfig::from_name_servers(vec![super::server(&server.address())]);
+    for domain in list {
+        config.add_search(Name::from_utf8(domain).unwrap());
+    }
+    let mut options = ResolverOpts::default();
+    (options.timeout, options.attempts) = (Duration::from_millis(50), 1);
+    Own::of(config, options, false).unwrap()
+}
+
+#[tokio::test]
+async fn b8_no_such_host_is_said_only_when_both_families_are_known_to_have_nothing() {
+    let server = NameServer::start(|name| match name {
+        "v4-fails.test" => families(NameReply::Failure, nothing()),
+        "v4-silent.test" => families(NameReply::Silence, nothing()),
+        "v6-fails.test" => families(nothing(), NameReply::Failure),
+        "none-v4-fails.test" => families(NameReply::Failure, NameReply::NoSuchName),
+        "none-and-nothing.test" => families(nothing(), NameReply::NoSuchName),
+        _ => nothing(),
+    })
+    .await;
+    let mut own = searching(&server, &[]);
+    for given in [false, true] {
+        own.given = given;
+        for name in [
+            "v4-fails.test",
+            "v4-silent.test",
+            "v6-fails.test",
+            "none-v4-fails.test",
+        ] {
+            let passing = match own.ask(name).await {
+                Err(NoAnswer::Trouble) => !given,
+                Err(NoAnswer::Final(failure)) => given && failure.transient,
+                _ => false,
+            };
+            assert!(passing, "{name} {given}");
+        }
+        for name in ["nothing.test", "none-and-nothing.test"] {
+            let lasting = own.ask(name).await;
+            assert!(
+                matches!(lasting, Err(NoAnswer::Final(failure)) if !failure.transient),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn b8_one_familys_addresses_are_kept_for_long_only_if_the_other_is_known() {
+    let (v4, v6): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap());
+    let has = |address, life| NameReply::Addresses(vec![address], life);
+    let server = NameServer::start(move |name| match name {
+        "v6-alone.test" => families(nothing(), has(v6, 600)),
+        "v4-silent.test" => families(NameReply::Silence, has(v6, 600)),
+        "v6-fails.test" => families(has(v4, 600), NameReply::Failure),
+        _ => families(has(v4, 600), has(v6, 60)),
+    })
+    .await;
+    let own = searching(&server, &[]);
+    let mut came = Vec::new();
+    for name in [
+        "both.test",
+        "v6-alone.test",
+        "v4-silent.test",
+        "v6-fails.test",
+    ] {
+        let Ok(found) = own.ask(name).await else {
+            panic!("{name} has an address");
+        };
+        let mut addresses = found.addresses.to_vec();
+        addresses.sort();
+        came.push((addresses, found.life.as_secs()));
+    }
+    let least = LEAST.as_secs();
+    let expected = [
+        (vec![v4, v6], 60),
+        (vec![v6], 600),
+        (vec![v6], least),
+        (vec![v4], least),
+    ];
+    assert_eq!(came, expected);
+}
+
+#[tokio::test]
+async fn b8_search_lists_are_the_systems_to_walk() {
+    let server = NameServer::start(|name| match name {
+        "www.bad.test" => NameReply::Failure,
+        "www.there.test" => NameReply::Addresses(vec![[10, 0, 0, 1].into()], 60),
+        _ => NameReply::NoSuchName,
+    })
+    .await;
+    let mut own = searching(&server, &["corp.lan."]);
+    assert!(own.ask("www.there.test").await.is_ok());
+    let trouble = own.ask("www.bad.test").await;
+    assert!(matches!(trouble, Err(NoAnswer::Trouble)));
+    let longer = own.ask("www.none.test").await;
+    assert!(matches!(longer, Err(NoAnswer::NotOurs)));
+    let whole = own.ask("www.none.test.").await;
+    assert!(matches!(whole, Err(NoAnswer::Final(failure)) if !failure.transient));
+    // What is appended to first is not asked for here at all.
+    own.search = Some(3);
+    let asked = server.asked();
+    let short = own.ask("www.there.test").await;
+    assert!(matches!(short, Err(NoAnswer::NotOurs)));
+    assert_eq!(server.asked(), asked);
+    assert!(asked.iter().all(|name| !name.contains("corp")), "{asked:?}");
+    let rooted = searching(&server, &["."]).ask("www.none.test").await;
+    assert!(matches!(rooted, Err(NoAnswer::Final(_))));
+}
