@@ -24,6 +24,19 @@ pub(crate) fn raise_open_files() {
     }
 }
 
+/// How many files may be open, where there is a limit.
+#[cfg(unix)]
+pub(crate) fn open_files() -> Option<u64> {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current
+}
+
+/// It is not known here.
+#[cfg(not(unix))]
+pub(crate) fn open_files() -> Option<u64> {
+    None
+}
+
 /// Whether there are descriptors enough to begin at all: the runtime panics where it gets none for itself.
 ///
 /// # Errors

@@ -71,6 +71,17 @@ impl Keeping {
             (Some(path), Some((_, past))) => warnings(path, past),
             _ => Vec::new(),
         };
+        if let Some((_, past)) = &manifest
+            && args.is_tar_to_stdout()
+            && past.done() > 0
+        {
+            let text = "what the manifest says is done went to another reader of standard output";
+            return Err(CannotKeep {
+                exit: Exit::Usage,
+                text: text.into(),
+                hint: Some("give --manifest a new file, or --tar one"),
+            });
+        }
         let (archive, staging) = match &args.tar {
             Some(tar) => {
                 let past = manifest.as_ref().map(|(_, past)| past);

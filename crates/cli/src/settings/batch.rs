@@ -207,8 +207,21 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
         },
         checksums,
         each,
-        group: GroupOptions::default(),
+        group: group(),
     })
+}
+
+/// How many files share a sync: each of them is open until then, and so are those of the group before.
+fn group() -> GroupOptions {
+    let defaults = GroupOptions::default();
+    let files = crate::limits::open_files().map_or(defaults.files, |most| {
+        // Connections need some, too.
+        usize::try_from(most / 8).unwrap_or(usize::MAX)
+    });
+    GroupOptions {
+        files: files.clamp(4, defaults.files),
+        ..defaults
+    }
 }
 
 /// What else would go where the archive goes.
@@ -245,11 +258,16 @@ fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
             },
         },
         total: total.unwrap_or_else(|| {
+            // A quarter of what may be open: files take as much again.
+            let room = crate::limits::open_files().map_or(usize::MAX, |most| {
+                usize::try_from(most / 4).unwrap_or(usize::MAX)
+            });
             let fixed = match connections {
                 Connections::Fixed(n) => n,
                 Connections::Auto { .. } => 0,
             };
-            defaults.total.max(jobs.unwrap_or(0)).max(fixed)
+            let wanted = defaults.total.max(jobs.unwrap_or(0)).max(fixed);
+            wanted.min(room.max(1))
         }),
         ..defaults
     }

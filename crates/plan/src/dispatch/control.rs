@@ -34,6 +34,9 @@ const COSTS: f64 = 0.03;
 /// A trial that brings this much less ends with its first window.
 const CLEARLY: f64 = 0.1;
 
+/// How long nothing ends before the places that are taken are not waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Windows before a level is said not to pay, and those of a trial.
 const CERTAIN: u32 = 3;
 
@@ -91,6 +94,8 @@ pub(super) struct HostControl {
     /// Whether the next trial is of more.
     upward: bool,
     refusals: Refusals,
+    /// When a job last ended, or the number was last raised because none did.
+    ended: Duration,
 }
 
 impl HostControl {
@@ -107,6 +112,7 @@ impl HostControl {
             pause: PAUSE.0,
             upward: true,
             refusals: Refusals::new(),
+            ended: now,
         }
     }
 
@@ -149,6 +155,7 @@ impl HostControl {
 
     /// A job ended and left `running`; `bytes` if it was answered.
     pub(super) fn ended(&mut self, job: u64, bytes: Option<u64>, running: usize, now: Duration) {
+        self.ended = now;
         if bytes.is_some() {
             self.refusals.answered();
             if self.refusals.lift(now, self.max) {
@@ -162,6 +169,19 @@ impl HostControl {
         if let Some(rate) = rate.filter(|_| !self.fixed) {
             self.judge(rate, now);
         }
+    }
+
+    /// All places are taken, more jobs wait, and none has ended for [`PATIENCE`]: those that run are slow or stand still, and say
+    /// nothing about others. Twice as many are asked for then. Returns whether that is more than it was.
+    pub(super) fn waited(&mut self, now: Duration) -> bool {
+        if self.fixed || self.wanted >= self.max || now.saturating_sub(self.ended) < PATIENCE {
+            return false;
+        }
+        self.ended = now;
+        self.wanted = (self.wanted * 2).min(self.max);
+        self.phase = Phase::Climb(None);
+        self.moved(now);
+        true
     }
 
     /// What was asked for at `asked` was refused; `open` others are under way.

@@ -150,6 +150,21 @@ impl<T> Dispatch<T> {
         true
     }
 
+    /// Looks at the hosts of which nothing has been heard for a while, though all their places are taken and more jobs wait. To be
+    /// called now and then: without it a host whose first jobs stand still would get no more.
+    pub fn look(&mut self, now: Duration) {
+        let ids: Vec<Id> = self.names.values().copied().collect();
+        for id in ids {
+            let host = &mut self.hosts[id];
+            let waits = host.wants(&self.options, now).is_none()
+                && !(host.fresh.is_empty() && host.due.is_empty());
+            let more = host.control.as_mut().filter(|_| waits);
+            if more.is_some_and(|control| control.waited(now)) {
+                self.file(id, false, now);
+            }
+        }
+    }
+
     /// Takes a job for a host: `scheme://name:port`, or whatever else tells origins apart.
     pub fn add(&mut self, host: &str, job: T, now: Duration) {
         let host = match self.names.get(host) {

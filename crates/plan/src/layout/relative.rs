@@ -25,6 +25,9 @@ pub enum PathProblem {
     /// It has a NUL, which no file system takes.
     #[error("the path has a NUL character")]
     Nul,
+    /// It has a control character: a line of a list of files would be two.
+    #[error("the path has a control character")]
+    Control,
     /// It ends in a separator.
     #[error("the path names a directory")]
     Directory,
@@ -43,6 +46,9 @@ pub enum PathProblem {
 pub fn relative_path(text: &str) -> Result<PathBuf, PathProblem> {
     if text.contains('\0') {
         return Err(PathProblem::Nul);
+    }
+    if text.contains(char::is_control) {
+        return Err(PathProblem::Control);
     }
     if text.len() > LONGEST {
         return Err(PathProblem::Long);

@@ -44,6 +44,9 @@ impl Ended {
             class: error.class(),
             text: chain(&error),
         });
+        if let GetError::Status { status, .. } | GetError::Unauthorized { status, .. } = &error {
+            row.status = Some(status.as_u16());
+        }
         let error = Some(error);
         Self { row, error }
     }

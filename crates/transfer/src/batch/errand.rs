@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use haul_net::{Timings, shown};
 use haul_plan::{Course, Expectation, RetryOptions, Version};
+use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
 
@@ -32,6 +33,8 @@ pub(super) struct Errand {
     pub(super) course: Course,
     /// Requests so far.
     pub(super) attempts: u32,
+    /// The status of the answer that another road goes on with.
+    pub(super) status: Option<StatusCode>,
     /// Whether its host has refused it.
     pub(super) refused: bool,
     /// How many of them were answered 403.
@@ -84,6 +87,7 @@ impl Errand {
             have: None,
             course: Course::new(retry.clone()),
             attempts: 0,
+            status: None,
             refused: false,
             denied: 0,
             real: None,
@@ -150,7 +154,7 @@ impl Errand {
             url: self.shown(),
             path: Some(self.name()),
             state,
-            status: None,
+            status: self.status.map(|status| status.as_u16()),
             bytes: 0,
             checksums: Vec::new(),
             etag: None,

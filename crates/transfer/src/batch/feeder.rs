@@ -58,6 +58,12 @@ impl Feeder {
     /// Reads to the end, or until the batch is stopped.
     pub(super) fn feed(mut self, entries: Entries) {
         let _closing = Closing(Weak::clone(&self.shared));
+        if let Err(error) = self.may_write() {
+            if let Some(shared) = self.shared.upgrade() {
+                shared.halt(&error);
+            }
+            return;
+        }
         for item in entries {
             let Some(shared) = self.shared.upgrade() else {
                 return;
@@ -126,6 +132,26 @@ impl Feeder {
             // Nobody else adds, so there still is room.
             if let Err(Full::Window(errand) | Full::Host(errand)) = shared.add(&host, errand) {
                 shared.put_back(errand);
+            }
+        }
+    }
+
+    /// That files can be made where all of them go: better now than after each of them was fetched.
+    fn may_write(&mut self) -> Result<(), GetError> {
+        let directory = self.staging.as_ref().unwrap_or(&self.options.directory);
+        let directory = match directory.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => directory,
+        };
+        match Unnamed::create_in(directory) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.unnamed = Some(false);
+                Ok(())
+            }
+            Err(error) => Err(GetError::local("write into", directory.to_owned(), error)),
+            Ok(_) => {
+                self.unnamed = Some(true);
+                Ok(())
             }
         }
     }
@@ -291,7 +317,8 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
     }
     match existing {
         Existing::Keep if errand.is_other(found.len()) => {
-            Some(Delivery::failed(errand, GetError::Exists { path }))
+            let what = "its size is not the one that the list says";
+            Some(Delivery::failed(errand, GetError::InTheWay { path, what }))
         }
         Existing::Keep if errand.is_checked() => {
             errand.road = Road::There;

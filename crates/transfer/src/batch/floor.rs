@@ -141,6 +141,7 @@ impl Floor {
 
     /// Begins what is due, has written what has lain for a while, be it an armful or not, and tells how all stand.
     async fn look(&self) {
+        self.shared.look();
         self.shared.recruit();
         deliver(self.shared.table.clear(), &self.shared).await;
         let board = Board {
@@ -167,7 +168,7 @@ impl Floor {
             earlier: shared.earlier.load(Ordering::Relaxed),
             complete: shared.dispatch().is_closed(),
             retries: shared.retries.load(Ordering::Relaxed),
-            bytes: shared.fetched.load(Ordering::Relaxed),
+            bytes: shared.fetched.load(Ordering::Relaxed) + shared.underway.bytes(),
             ..Summary::default()
         };
         self.counts.fill(&mut summary);

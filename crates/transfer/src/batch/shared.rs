@@ -1,6 +1,6 @@
 //! What the workers of a batch share.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub(super) struct Shared {
     pub(super) earlier: AtomicU64,
     /// Jobs that the lists named.
     pub(super) listed: AtomicU64,
+    /// The second in which the dispatcher last looked.
+    looked: AtomicU64,
     /// What came of the jobs so far.
     counts: Arc<Counts>,
     /// What the dispatcher's time counts from.
@@ -99,6 +101,7 @@ impl Shared {
             retries: AtomicU64::new(0),
             earlier: AtomicU64::new(0),
             listed: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             counts: start.counts,
             begun: Instant::now(),
         }
@@ -144,6 +147,15 @@ impl Shared {
             failures: given_up.failures,
         };
         Some(Delivery::failed(&errand, error))
+    }
+
+    /// Lets the dispatcher look at hosts that stand still, once a second: it looks at all of them.
+    pub(super) fn look(&self) {
+        let now = self.now();
+        let second = now.as_secs();
+        if self.looked.swap(second, Ordering::Relaxed) != second {
+            self.dispatch().look(now);
+        }
     }
 
     /// Puts as many workers to work as there are jobs that may run.

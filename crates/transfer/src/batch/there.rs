@@ -32,7 +32,9 @@ pub(super) fn verify(errand: &Errand, stop: &CancellationToken) -> Option<Delive
     };
     if wanted.check(&errand.job.url, &digests).is_err() {
         // It is somebody's, and stays.
-        return Some(Delivery::failed(errand, GetError::Exists { path: path() }));
+        let what = "its digest is not the one that the list says";
+        let error = GetError::InTheWay { path: path(), what };
+        return Some(Delivery::failed(errand, error));
     }
     Some(Delivery::ended(Row {
         bytes,

@@ -43,6 +43,11 @@ impl Underway {
         }
     }
 
+    /// Bytes of those that tell.
+    pub(super) fn bytes(&self) -> u64 {
+        self.lock().values().filter_map(|run| run.bytes).sum()
+    }
+
     /// The one that has run for longest.
     pub(super) fn slowest(&self) -> Option<Slow> {
         let runs = self.lock();

@@ -93,7 +93,10 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
             };
             let _ = shared.clerk.send(vec![Delivery::ended(row)]).await;
         }
-        Ok(Came::Large(begun)) => large(shared, ticket, errand, Some(*begun)).await,
+        Ok(Came::Large(begun)) => {
+            errand.status = Some(begun.status());
+            large(shared, ticket, errand, Some(*begun)).await;
+        }
         Err(failure) => failed(shared, ticket, errand, failure).await,
     }
 }
@@ -135,6 +138,7 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
     let delivery = match result {
         Ok(outcome) => {
             ended(shared, ticket, outcome.fetched, How::Done);
+            shared.fetched.fetch_add(outcome.fetched, Ordering::Relaxed);
             arrived(errand, outcome)
         }
         Err(GetError::Interrupted { .. }) => return,

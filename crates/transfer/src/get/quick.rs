@@ -140,6 +140,13 @@ struct Opened {
     length: Option<u64>,
 }
 
+impl Large {
+    /// The answer's status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.begun.answer.status
+    }
+}
+
 impl Quick<'_> {
     /// Asks once. `heard` is called when the head of a usable answer came.
     ///

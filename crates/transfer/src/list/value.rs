@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use haul_plan::{Algorithm, Checksum, relative_path};
+use haul_plan::{Algorithm, Checksum, PathProblem, relative_path};
 use http::header::{CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -27,13 +27,13 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Problem> {
     relative_path(text).map_err(Problem::Path)
 }
 
-/// The directory that it goes to, absolute or not.
+/// The directory that it goes to, under that of the batch: whoever wrote the list need not be who runs it.
 pub(super) fn directory(text: &str) -> Result<PathBuf, Problem> {
-    use haul_plan::PathProblem::{Empty, Nul};
-    match text {
-        "" => Err(Problem::Path(Empty)),
-        text if text.contains('\0') => Err(Problem::Path(Nul)),
-        text => Ok(text.into()),
+    let bare = text.trim_end_matches('/');
+    match relative_path(if bare.is_empty() { text } else { bare }) {
+        // It is this one.
+        Err(PathProblem::Empty) if text == "." || text == "./" => Ok(PathBuf::new()),
+        other => other.map_err(Problem::Path),
     }
 }
 
@@ -160,11 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn directories_may_be_anywhere() {
-        assert_eq!(
-            directory("/data/../x").unwrap(),
-            PathBuf::from("/data/../x")
-        );
-        assert!(directory("").is_err() && directory("a\0").is_err());
+    fn directories_lie_under_that_of_the_batch() {
+        for (text, path) in [("a/b/", "a/b"), ("./a", "a"), (".", "")] {
+            assert_eq!(directory(text).unwrap(), PathBuf::from(path), "{text}");
+        }
+        for text in ["", "/", "/data", "../x", "a/../b", "a\0", "a\nb"] {
+            assert!(directory(text).is_err(), "{text:?}");
+        }
     }
 }
