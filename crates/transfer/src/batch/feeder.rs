@@ -160,7 +160,7 @@ impl Feeder {
             .past
             .as_ref()
             .filter(|past| past.is_done(&errand.shown(), Some(&errand.name())));
-        if done.is_some() && self.existing != Existing::Update {
+        if done.is_some() && self.existing != Existing::Update && is_kept(errand) {
             return Some(Box::new(Told::Earlier));
         }
         let target = errand.target();
@@ -295,6 +295,11 @@ fn find(errand: &mut Errand, existing: Existing, tag: Option<String>) -> Option<
             None
         }
     }
+}
+
+/// Whether what an earlier run has done is still there. Of an archive the rows know best: it may have been taken elsewhere.
+fn is_kept(errand: &Errand) -> bool {
+    errand.staged.is_some() || errand.path.symlink_metadata().is_ok()
 }
 
 /// A job whose file would take the place of the manifest.

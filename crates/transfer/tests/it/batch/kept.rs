@@ -95,6 +95,25 @@ async fn update_asks_with_the_tag_of_the_manifest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_done_row_whose_file_is_gone_is_no_reason_to_skip() {
+    let origin = shelf(5).start().await;
+    let urls = || (0..5).map(|n| origin.url(&format!("/{n}")));
+    let mut lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    assert_eq!(lot.get(urls()).await.counts(), (5, 0, 0));
+    std::fs::remove_file(lot.path("3")).unwrap();
+    for existing in [Existing::Keep, Existing::Overwrite] {
+        lot.get.existing = existing;
+        let ran = lot.get(urls()).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 4));
+        lot.assert_file("3", &small(3));
+        std::fs::remove_file(lot.path("3")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_job_takes_the_place_of_the_manifest() {
     let origin = shelf(2)
         .resource("/m.jsonl", Resource::new(small(5)))
