@@ -170,7 +170,9 @@ fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
 
 fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
     Some(match error {
-        ArchiveError::Exists { .. } => "choose another name, or remove it",
+        ArchiveError::Exists { .. } => {
+            "an archive takes more only with the --manifest that it had, and as it was left; else choose another name"
+        }
         ArchiveError::InTheWay { .. } => {
             "what an earlier run left is gone on with only by the --manifest that it had; without that, remove it"
         }

@@ -129,7 +129,7 @@ fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         // One may be all that a run came to.
-        drop(append(&path, &[bad.clone()]));
+        drop(append(&path, std::slice::from_ref(&bad)));
         drop(append(&path, &[row(0, true), skipped.clone()]));
         assert_eq!(rows(&path), [bad.clone(), row(0, true), skipped.clone()]);
         let (_manifest, past) = Manifest::open(&path).unwrap();
@@ -137,7 +137,7 @@ fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
         assert_eq!(past.warnings(), []);
         drop((_manifest, past));
         // What nobody writes: a job that was done and is none.
-        drop(append(&path, &[done.clone()]));
+        drop(append(&path, std::slice::from_ref(&done)));
         let (_manifest, past) = Manifest::open(&path).unwrap();
         assert!(matches!(
             past.warnings(),
