@@ -324,15 +324,15 @@ async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
             rows.contains(&format!("sha256:{}", file(7).sha256())),
             "{rows}"
         );
-        // What is done is so even if its file is gone, and nothing is asked for it.
-        std::fs::remove_dir_all(haul.path("d")).unwrap();
+        // What is done is not asked for, unless its file is gone.
+        std::fs::remove_file(haul.path("d/3")).unwrap();
         origin.swap("/20", Resource::new(file(20)));
         let before = origin.asked().len();
         let ran = haul.run(&args).await;
         ran.assert_code(0)
-            .assert_says("1 of 21 files, 20 done before, ");
-        assert_eq!(origin.asked().len() - before, 1);
-        assert_eq!(names(&haul.path("d")), ["20"]);
+            .assert_says("2 of 21 files, 19 done before, ");
+        assert_eq!(origin.asked().len() - before, 2);
+        assert_files(&haul, "d", 21);
     }
 }
 
