@@ -215,7 +215,10 @@ impl<'a> Run<'a> {
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
         let Begun { answer, brings } = begun;
-        let wanted = self.wanted(&answer.headers, &brings);
+        let mut wanted = self.wanted(&answer.headers, &brings);
+        if let Some(resumed) = &partial.resumed {
+            wanted = wanted.and(&resumed.header);
+        }
         let mut landing = Landing {
             partial,
             version: Version::default(),

@@ -173,35 +173,42 @@ impl Run<'_> {
     /// Begins the journal and makes the file its full length, after a look whether the disk has room: better now than after
     /// an hour.
     fn reserve_room(&self, landing: &mut Landing, total: u64) -> Result<Option<Journal>, GetError> {
-        let partial = &mut landing.partial;
-        let have = partial
-            .resumed
-            .as_ref()
-            .map_or(0, |resumed| resumed.done.total());
-        let needed = total - have;
-        if let Some(free) =
-            blocking(|| free_space(partial.target.directory())).filter(|free| *free < needed)
-        {
+        let resumed = landing.partial.resumed.as_ref();
+        let needed = total - resumed.map_or(0, |resumed| resumed.done.total());
+        let directory = landing.partial.target.directory();
+        if let Some(free) = blocking(|| free_space(directory)).filter(|free| *free < needed) {
             return Err(GetError::NoSpace {
                 path: self.path.clone(),
                 needed,
                 free,
             });
         }
-        let header = Header::new(
-            &self.job.url,
-            total,
-            &landing.version,
-            &landing.wanted.announced,
-        )
-        .from_mirror(self.home());
+        let header = self.header(landing, total);
         // What no later run could trust is not claimed for one.
         let lasts = landing.version.outlasts_a_run(landing.wanted.verifies());
         let header = Some(&header).filter(|_| self.engine.options.resume && lasts);
+        let partial = &mut landing.partial;
         let journal = partial.journal(header)?;
         blocking(|| partial.storage().set_len(total))
             .map_err(|source| GetError::local("extend", self.path.clone(), source))?;
         Ok(journal)
+    }
+
+    /// What the journal says of the bytes, from now on: of what an earlier run left with what holds of all of it.
+    fn header(&self, landing: &Landing, total: u64) -> Header {
+        let announced = &landing.wanted.announced;
+        let kept = landing.partial.resumed.as_ref();
+        let header = match kept.map(|kept| kept.header.clone()) {
+            Some(kept) => kept.announcing(announced),
+            None => Header::new(&self.job.url, total, &landing.version, announced)
+                .from_mirror(self.home()),
+        };
+        // The validators are one host's, and vouch for no other's bytes.
+        let alone = self.sources.len() == 1 && header.is_pinned_by(self.home());
+        match alone {
+            true => header,
+            false => header.joined(landing.wanted.joined()),
+        }
     }
 
     /// The last steps with a file whose every byte is in place.
