@@ -27,6 +27,16 @@ impl Coordinator<'_> {
         })
     }
 
+    /// In a job in which nobody works, lets anybody bring what one source alone was to, where that one can bring nothing just now:
+    /// the next look then finds work for some.
+    pub(super) fn unbar(&self) {
+        let (now, since) = (self.shared.now(), self.shared.since_begun());
+        let mut table = self.shared.table();
+        if self.is_idle() && self.floor.bad.is_empty() && !table.plan.is_complete() {
+            table.unbar(now, since);
+        }
+    }
+
     /// Does what a failure asks for as long as there are other sources; false when it is for the course to say.
     pub(super) async fn divert(&mut self, failed: &Failed) -> Result<bool, GetError> {
         let source = failed.source;
@@ -132,7 +142,8 @@ impl Coordinator<'_> {
                 self.shared.table().settle(&range);
                 continue;
             }
-            let blame = self.shared.table().blame(&range, bad);
+            let since = self.shared.since_begun();
+            let blame = self.shared.table().blame(&range, bad, since);
             tracing::debug!(?range, ?blame, "a bad piece");
             self.floor.bad.insert(range.clone());
             self.checkpoints.void(range.clone());

@@ -163,7 +163,7 @@ impl Coordinator<'_> {
                         permit,
                     },
                     // Nothing is left to claim, or the hosts' limits are reached by this job and others.
-                    None => return,
+                    None => return self.unbar(),
                 },
             };
             self.hire(number, next);
@@ -203,6 +203,11 @@ impl Coordinator<'_> {
             looked = looked(&mut self.verifier) => Wake::Looked(looked),
             () = tokio::time::sleep_until(look) => Wake::Look,
         }
+    }
+
+    /// Whether nobody works.
+    pub(super) fn is_idle(&self) -> bool {
+        self.floor.numbers.is_empty()
     }
 
     fn next_look(&self) -> Instant {
