@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use haul_net::Fetch;
+use haul_net::{Answer, Fetch};
 use haul_plan::metalink::{self, MetalinkFile};
 use haul_plan::{Expected, Links, expected_digests, links};
 use http::{HeaderMap, StatusCode};
@@ -42,11 +42,12 @@ impl Run<'_> {
             .is_some_and(haul_plan::EntityTag::is_strong);
         if tagged || !expected_digests(&answer.headers, false).is_empty() || self.verifies() {
             let urls = duplicates.into_iter().map(|duplicate| duplicate.url);
-            self.add_found(urls);
+            self.add_found(&answer.url, urls);
         }
-        if let Some(url) = metalinks.first() {
+        let may_be_read = |url: &&Url| !self.gives_up_encryption(&answer.url, url);
+        if let Some(url) = metalinks.iter().find(may_be_read) {
             match timeout(LONGEST, self.describe(url, *total)).await {
-                Ok(Some(file)) => self.take(file),
+                Ok(Some(file)) => self.take(file, answer),
                 _ => tracing::debug!("no use in {}", haul_net::shown(url)),
             }
         }
@@ -56,8 +57,21 @@ impl Run<'_> {
         self.pieces.is_some() || self.job.checksums.iter().any(|c| c.digest.is_some())
     }
 
-    fn add_found(&mut self, urls: impl IntoIterator<Item = Url>) {
-        for url in urls.into_iter().take(MOST) {
+    /// Whether nobody on the way could change what this URL brings, and somebody could what that one does, unless the user said
+    /// that this is no matter.
+    fn gives_up_encryption(&self, from: &Url, to: &Url) -> bool {
+        self.engine.client.redirects().is_refused(from, to)
+    }
+
+    /// Adds mirrors that an answer from a URL led to.
+    fn add_found(&mut self, from: &Url, urls: impl IntoIterator<Item = Url>) {
+        for mut url in urls.into_iter().take(MOST) {
+            // An origin does not get to choose which credentials are sent. These fail only for URLs that cannot have any.
+            let _ = url.set_username("");
+            let _ = url.set_password(None);
+            if self.gives_up_encryption(from, &url) {
+                continue;
+            }
             if !self.sources.contains(&url) && self.sources.len() <= self.job.mirrors.len() + MOST {
                 self.sources.push(url);
                 self.mirrors.add(false);
@@ -97,7 +111,7 @@ impl Run<'_> {
     }
 
     /// Uses what a document says. What the user said is not overruled.
-    fn take(&mut self, file: MetalinkFile) {
+    fn take(&mut self, file: MetalinkFile, answer: &Answer) {
         let described = file.checksums.iter().filter_map(|checksum| {
             Some(Expected {
                 algorithm: checksum.algorithm,
@@ -106,7 +120,7 @@ impl Run<'_> {
             })
         });
         self.described.extend(described);
-        self.add_found(file.urls().cloned());
+        self.add_found(&answer.url, file.urls().cloned());
         if self.pieces.is_none() {
             self.pieces = file.pieces;
         }

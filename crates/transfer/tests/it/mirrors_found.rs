@@ -156,3 +156,68 @@ async fn a_login_is_not_for_those_whom_an_origin_names() {
             .all(|asked| asked.header("authorization").is_none())
     );
 }
+
+/// An origin over TLS, one without and one with, and a case that believes the first and the last.
+async fn origins(resource: impl Fn(&Origin, &Origin) -> [Resource; 2]) -> (Case, [Origin; 3]) {
+    let authority = haul_lab::Authority::new();
+    let issued = authority.issue(&["127.0.0.1"]);
+    // Whoever is on the way may give other bytes under the same tag.
+    let other = Content::random(4, content().length());
+    let plain = paced(Resource::bare(other).etag("\"same\"")).await;
+    let secure = Origin::builder()
+        .resource("/f.bin", Resource::bare(content()).etag("\"same\""))
+        .tls(issued.server(None))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let [file, document] = resource(&plain, &secure);
+    let origin = Origin::builder()
+        .resource("/f.bin", file)
+        .resource("/f.meta4", document)
+        .tls(issued.server(None))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let mut case = case();
+    case.client.tls.cacert = Some(authority.pem().into_bytes());
+    (case, [origin, plain, secure])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
+    let link = |url: &str| format!("<{url}>; rel=describedby; type=\"application/metalink4+xml\"");
+    // By a field, by a document, and to a document.
+    for way in 0..3 {
+        let (case, [origin, plain, secure]) = origins(|plain, secure| {
+            let file = Resource::bare(content()).etag("\"same\"");
+            let links = match way {
+                0 => format!("{}, {}", duplicate(plain), duplicate(secure)),
+                1 => link("/f.meta4"),
+                _ => link(&plain.url("/f.bin")),
+            };
+            let places = format!("{}</url><url>{}", plain.url("/f.bin"), secure.url("/f.bin"));
+            let document = Resource::new(Content::fixed(document(&places)));
+            [file.header("Link", &links), document]
+        })
+        .await;
+        case.get(&origin.url("/f.bin")).await.outcome();
+        case.assert_file(&content());
+        assert_eq!(plain.asked().len(), 0, "{way}");
+        assert_eq!(secure.sent() > 0, way < 2, "{way}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
+    let (mut case, [origin, plain, _]) = origins(|plain, _| {
+        let file = Resource::bare(content()).etag("\"same\"");
+        let document = Resource::new(Content::fixed(""));
+        [file.header("Link", &duplicate(plain)), document]
+    })
+    .await;
+    plain.swap("/f.bin", Resource::bare(content()).etag("\"same\""));
+    case.client.redirects.allow_downgrade = true;
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert!(plain.sent() > 0);
+    case.assert_file(&content());
+}
