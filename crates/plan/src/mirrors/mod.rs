@@ -388,12 +388,14 @@ impl Mirrors {
             .map_or(Again::FromAny, Again::FromOne)
     }
 
-    /// Of the sources in play the best to bring what these have not: one that could begin now, then another than these, then one
-    /// that is known, then the fastest, then the first. One that is not in play would never be asked.
+    /// Of the sources in play the best to bring what these have not: one that could begin now, then one that the user named (when
+    /// its bytes are bad, too, the digest may be what is wrong), then another than these, then one that is known, then the
+    /// fastest, then the first. One that is not in play would never be asked.
     fn best_for(&self, by: &[usize], now: Duration) -> Option<usize> {
         let rank = |number: usize, source: &Source| {
             let rests = source.rests.saturating_sub(now);
-            (rests, by.contains(&number), source.pinned.is_none())
+            let unknown = source.pinned.is_none();
+            (rests, !source.named, by.contains(&number), unknown)
         };
         let each = |source: &Source| source.each().unwrap_or(0.0);
         let best = self.players().min_by(|(a, x), (b, y)| {

@@ -372,6 +372,14 @@ fn a_bad_piece_is_never_left_to_one_that_is_not_asked() {
     assert_eq!(mirrors.on_bad_piece(&[0, 1], 2, SECOND), Again::FromOne(3));
 }
 
+#[test]
+fn a_bad_piece_is_brought_again_by_one_that_the_user_named() {
+    let mut mirrors = begun(1, true, VERIFIED);
+    mirrors.add(false);
+    mirrors.add(false);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(0));
+}
+
 proptest! {
     /// Whoever rests or was dropped: some source that is asked, at once unless all rest, may bring a bad piece again.
     #[test]

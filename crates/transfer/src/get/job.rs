@@ -133,6 +133,7 @@ impl<'a> Run<'a> {
             match self.attempt(place, &mut partial).await {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {}
+                Err(error) if self.is_of_document(&error) => self.disown().await,
                 Err(error) => self.forsake(error).await?,
             }
         }

@@ -1,11 +1,13 @@
 //! What the coordinator of a segmented download does about several sources: whose connection the next one is, what a source's
 //! failure and a bad piece lead to. `plan::Mirrors` decides; with one source, or one left, nothing of this changes anything.
 
+use std::ops::Range;
+
 use haul_plan::{Again, Fate, Place, RangeSet};
 
 use super::failure::Failure;
 use super::hosts::Permit;
-use super::segmented::Coordinator;
+use super::segmented::{Coordinator, Ended};
 use super::table::Blame;
 use super::verifier::Looked;
 use super::worker::Failed;
@@ -135,12 +137,26 @@ impl Coordinator<'_> {
         written.min(verified)
     }
 
+    /// Whether a bad piece says that its digest is what is wrong: all of it came from one who knows better.
+    fn disproves(&self, range: &Range<u64>) -> bool {
+        self.doubtful.is_some_and(|named| {
+            let (by, whole) = self.shared.table().authors(range);
+            whole && matches!(by[..], [only] if only < named)
+        })
+    }
+
     /// Pieces were looked at.
-    pub(super) async fn on_looked(&mut self, looked: Vec<Looked>) -> Result<(), GetError> {
+    pub(super) async fn on_looked(
+        &mut self,
+        looked: Vec<Looked>,
+    ) -> Result<Option<Ended>, GetError> {
         for Looked { range, bad } in looked {
             if bad == 0 {
                 self.shared.table().settle(&range);
                 continue;
+            }
+            if self.disproves(&range) {
+                return Ok(Some(Ended::Disowned));
             }
             let since = self.shared.since_begun();
             let blame = self.shared.table().blame(&range, bad, since);
@@ -155,6 +171,9 @@ impl Coordinator<'_> {
             } else {
                 from.join(" and ")
             };
+            if again == Again::GiveUp && self.doubtful.is_some() {
+                return Ok(Some(Ended::Disowned));
+            }
             if again == Again::GiveUp {
                 let source = by.first().copied().unwrap_or_default();
                 return Err(GetError::Piece {
@@ -174,7 +193,7 @@ impl Coordinator<'_> {
                     .await;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The journal claims nothing of these bytes any more: they may be written anew.

@@ -79,6 +79,11 @@ impl Run<'_> {
             ended => {
                 // One that still runs would bring back the journal that is about to go.
                 let _ = checkpoints.close(Vec::new()).await;
+                if ended == Ended::Disowned {
+                    self.disown().await;
+                    self.start_anew(landing.partial, held)?;
+                    return Ok(None);
+                }
                 let one_stream = ended == Ended::OneStream;
                 self.begin_again(landing.partial, one_stream, held).await?;
                 Ok(None)
@@ -89,7 +94,7 @@ impl Run<'_> {
     /// What came is of no use: discards it and tells why.
     pub(super) async fn begin_again(
         &mut self,
-        mut partial: Partial,
+        partial: Partial,
         one_stream: bool,
         held: &mut Option<Partial>,
     ) -> Result<(), GetError> {
@@ -100,6 +105,14 @@ impl Run<'_> {
             "the resource changed at the origin: starting again on the new version"
         };
         self.warn(why.into()).await;
+        self.start_anew(partial, held)
+    }
+
+    fn start_anew(
+        &mut self,
+        mut partial: Partial,
+        held: &mut Option<Partial>,
+    ) -> Result<(), GetError> {
         self.url = self.home().clone();
         self.tally.resumed = 0;
         partial.clear()?;
@@ -129,6 +142,7 @@ impl Run<'_> {
             ..control_options(self.engine.options.connections)
         };
         let verifier = self.verifier(landing, total);
+        let doubtful = self.doubtful();
         let cut = self.pieces.as_ref().map(haul_plan::Pieces::length);
         let mirrors = std::mem::take(&mut self.mirrors);
         let start = Start {
@@ -153,6 +167,7 @@ impl Run<'_> {
             course: &mut self.course,
             follower,
             verifier,
+            doubtful,
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),
@@ -228,6 +243,11 @@ impl Run<'_> {
         self.is_size(length)?;
         let found = self.digests(partial, wanted, follower, length).await?;
         if let Err(error) = wanted.check(&self.url, &found) {
+            if self.is_of_document(&error) {
+                // Nobody asked for it: there is nothing to show, and the bytes may be a mirror's.
+                partial.clear()?;
+                return Err(error);
+            }
             return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;

@@ -36,6 +36,8 @@ pub(super) enum Ended {
     StartOver,
     /// Ranges cannot be trusted here.
     OneStream,
+    /// A document that nobody asked for is not about what the origin has: neither is what came from the places it names.
+    Disowned,
 }
 
 /// What the job's first request left: leave to hold its connection, and the answer if bytes are still to be read.
@@ -66,6 +68,8 @@ pub(super) struct Coordinator<'a> {
     pub(super) follower: Option<Follower>,
     /// Compares pieces with their digests.
     pub(super) verifier: Option<Verifier>,
+    /// How many sources, the first ones, know better than the digests of pieces, which come from a document that nobody asked for.
+    pub(super) doubtful: Option<usize>,
     /// Where events go.
     pub(super) events: EventSender,
     /// Stops the job, keeping what can be resumed.
@@ -116,7 +120,7 @@ impl Coordinator<'_> {
         }
         if !matches!(
             ended,
-            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)
+            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream | Ended::Disowned)
         ) {
             let pieces = self.shared.table().ledger.take();
             // The first error is the one to tell; one that follows from it here says no more.
@@ -227,7 +231,9 @@ impl Coordinator<'_> {
             }
             Wake::Looked(looked) => {
                 let looked = looked.map_err(|e| self.local("read", e))?;
-                self.on_looked(looked).await?;
+                if let Some(ended) = self.on_looked(looked).await? {
+                    return Ok(Some(ended));
+                }
                 self.checkpoint();
             }
             Wake::Look => self.look(),

@@ -187,24 +187,29 @@ impl Table {
             .for_each(|holder| holder.cut.cancel());
     }
 
+    /// The sources that brought some of a range in this run, and whether there is no more of it: what an earlier run left may be
+    /// what is bad.
+    pub(super) fn authors(&self, range: &Range<u64>) -> (Vec<usize>, bool) {
+        let all = self.brought.iter().flatten();
+        let some = all.filter(|(_, brought)| {
+            let gap = brought.gaps(range.clone()).next();
+            gap.as_ref() != Some(range)
+        });
+        let (by, brought): (Vec<usize>, Vec<&RangeSet>) =
+            some.map(|(source, brought)| (*source, brought)).unzip();
+        let whole = match brought[..] {
+            [only] => only.covers(range),
+            _ => true,
+        };
+        (by, whole)
+    }
+
     /// A piece is bad for the `times`-th time: finds out whose it was, and says who brings it again. The bytes are voided later,
     /// when nothing claims them any more. `since` is the time since the job's beginning.
     pub(super) fn blame(&mut self, range: &Range<u64>, times: u32, since: Duration) -> Blame {
-        let all = self.brought.as_ref();
-        let brought = |source| all.and_then(|all| all.get(&source));
-        let by: Vec<usize> = all
-            .into_iter()
-            .flatten()
-            .filter(|(_, brought)| brought.gaps(range.clone()).next().as_ref() != Some(range))
-            .map(|(source, _)| *source)
-            .collect();
+        let (by, whole) = self.authors(range);
         let lived = |source: &usize| self.mirrors.is_living(*source);
         let living: Vec<usize> = by.iter().copied().filter(lived).collect();
-        // What an earlier run left of it may be what is bad.
-        let whole = match by[..] {
-            [only] => brought(only).is_some_and(|brought| brought.covers(range)),
-            _ => true,
-        };
         let again = self
             .mirrors
             .on_bad_piece(if whole { &by } else { &[] }, times, since);

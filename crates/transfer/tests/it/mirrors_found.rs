@@ -19,7 +19,12 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A document about the right file, with this place.
 fn document(place: &str) -> String {
-    let bytes = content().to_vec();
+    document_of(&content(), place)
+}
+
+/// One about this file.
+fn document_of(content: &Content, place: &str) -> String {
+    let bytes = content.to_vec();
     let pieces: String = bytes
         .chunks(200_000)
         .map(|piece| format!("<hash>{}</hash>", hex(&Sha256::digest(piece))))
@@ -29,7 +34,7 @@ fn document(place: &str) -> String {
          <hash type=\"sha-256\">{}</hash><pieces length=\"200000\" type=\"sha-256\">{pieces}</pieces>\
          <url>{place}</url></file></metalink>",
         bytes.len(),
-        content().sha256()
+        content.sha256()
     )
 }
 
@@ -219,5 +224,67 @@ async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
     case.client.redirects.allow_downgrade = true;
     case.get(&origin.url("/f.bin")).await.outcome();
     assert!(plain.sent() > 0);
+    case.assert_file(&content());
+}
+
+/// What was there before the new version: the same length, and mirrors that still have it.
+fn older() -> Content {
+    Content::random(9, content().length())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
+    let hash = |document: &str| document.split_once("<pieces").unwrap().0.to_owned();
+    let url = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
+    // By digests of pieces, and by that of the whole alone.
+    for pieces in [true, false] {
+        let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+        let mut stale = document_of(&older(), &mirror.url("/f.bin"));
+        if !pieces {
+            stale = hash(&stale) + &url(&stale);
+        }
+        let (case, origin) = (case(), describing(Resource::new(content()), stale).await);
+        let ran = case.get(&origin.url("/f.bin")).await;
+        ran.outcome();
+        assert!(ran.warned("is not about the version it has"), "{pieces}");
+        assert_eq!(ran.outcome().final_url.as_str(), origin.url("/f.bin"));
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
+    let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+    let stale = document_of(&older(), &mirror.url("/f.bin"));
+    let (mut case, origin) = (case(), describing(Resource::new(content()), stale).await);
+    case.checksums = vec![crate::mirrors::sha256()];
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert_eq!(mirror.asked().len(), 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_may_not_be_large() {
+    for large in [true, false] {
+        let mirror = paced(Resource::bare(content()).etag("\"other\"")).await;
+        let padding = if large { 1 << 20 } else { 1 << 19 };
+        let document = document(&mirror.url("/f.bin")) + &" ".repeat(padding);
+        let (case, origin) = (case(), describing(Resource::new(content()), document).await);
+        case.get(&origin.url("/f.bin")).await.outcome();
+        assert_eq!(mirror.asked().is_empty(), large);
+        case.assert_file(&content());
+    }
+}
+
+/// A document takes a connection as everything does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
+    let mut case = case();
+    case.options.connections = haul_transfer::Connections::Fixed(1);
+    let document = document("http://127.0.0.1:9/f.bin");
+    let origin = describing(Resource::new(content()), document).await;
+    case.get(&origin.url("/f.bin")).await.outcome();
+    let open = origin.asked().iter().map(|asked| asked.open).max();
+    assert_eq!(open, Some(1));
     case.assert_file(&content());
 }
