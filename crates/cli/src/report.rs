@@ -251,6 +251,7 @@ mod tests {
             checksums: Vec::new(),
             mirrors: Vec::new(),
             pieces: None,
+            named: None,
             size: None,
             headers: Default::default(),
         };

@@ -4,6 +4,7 @@
 //! [`PieceBook::take_ready`] names pieces whose every byte is in the file, [`PieceBook::on_verified`] takes what their digests
 //! came to. A piece that was bad is named again when its bytes are there again.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::checksum::Algorithm;
@@ -131,7 +132,7 @@ pub struct PieceBook {
     /// Pieces that were found right.
     good: RangeSet,
     /// How often pieces were bad: those that ever were.
-    bad: Vec<(u64, u32)>,
+    bad: BTreeMap<u64, u32>,
 }
 
 impl PieceBook {
@@ -143,7 +144,7 @@ impl PieceBook {
             total,
             taken: RangeSet::new(),
             good: RangeSet::new(),
-            bad: Vec::new(),
+            bad: BTreeMap::new(),
         })
     }
 
@@ -183,17 +184,9 @@ impl PieceBook {
         }
         self.taken.remove(piece..piece + 1);
         self.good.remove(piece..piece + 1);
-        let known = self.bad.iter_mut().find(|(known, _)| *known == piece);
-        match known {
-            Some((_, times)) => {
-                *times += 1;
-                *times
-            }
-            None => {
-                self.bad.push((piece, 1));
-                1
-            }
-        }
+        let times = self.bad.entry(piece).or_default();
+        *times += 1;
+        *times
     }
 
     /// Whether every piece was found right.

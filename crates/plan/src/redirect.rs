@@ -25,6 +25,15 @@ impl Default for RedirectOptions {
     }
 }
 
+impl RedirectOptions {
+    /// Whether going from one URL to another would give up encryption unasked: by a redirect, or because an answer or a document
+    /// that came encrypted names the other. Anybody on the way could put other bytes in place of those.
+    #[must_use]
+    pub fn is_refused(&self, from: &Url, to: &Url) -> bool {
+        from.scheme() == "https" && to.scheme() == "http" && !self.allow_downgrade
+    }
+}
+
 /// Why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RedirectError {
@@ -72,7 +81,7 @@ pub fn follow(
             url.scheme().chars().take(20).collect(),
         ));
     }
-    if from.scheme() == "https" && url.scheme() == "http" && !options.allow_downgrade {
+    if options.is_refused(from, &url) {
         return Err(RedirectError::Downgrade);
     }
     // An origin does not get to choose which credentials are sent, to itself or to others. These calls fail only for
@@ -125,6 +134,26 @@ mod tests {
             ..RedirectOptions::default()
         };
         assert!(follow(&from, Some(&to), 0, options).is_ok());
+    }
+
+    #[test]
+    fn a16_only_from_https_to_http_gives_up_encryption() {
+        let url = |scheme: &str| Url::parse(&format!("{scheme}://a.test/")).unwrap();
+        let refused = RedirectOptions::default();
+        let allowed = RedirectOptions {
+            allow_downgrade: true,
+            ..refused
+        };
+        for (from, to) in [
+            ("http", "http"),
+            ("http", "https"),
+            ("https", "https"),
+            ("https", "http"),
+        ] {
+            let (down, from, to) = ((from, to) == ("https", "http"), url(from), url(to));
+            assert_eq!(refused.is_refused(&from, &to), down);
+            assert!(!allowed.is_refused(&from, &to));
+        }
     }
 
     #[test]

@@ -118,6 +118,10 @@ pub struct Job {
     /// entity tag in common); where there is not, only the sizes are, and that they have the same file is the caller's word: give
     /// a checksum or `pieces` where that is not enough.
     pub mirrors: Vec<Url>,
+    /// Where the URLs above are those of a document that somebody else wrote: URLs of the origins that the user named. What the
+    /// user gave for origins (header fields, tokens, logins, a client certificate) then goes to these alone. `None`: all of the
+    /// URLs above are the user's word.
+    pub named: Option<Vec<Url>>,
     /// Digests of pieces: a bad one is fetched again, from another place if there is one.
     pub pieces: Option<Pieces>,
     /// Bytes that the file must have.

@@ -106,6 +106,7 @@ async fn download(origin: &Origin, directory: &Path, take: Take) -> Result<Outco
         }],
         mirrors: Vec::new(),
         pieces: None,
+        named: None,
         size: None,
         headers: Default::default(),
     };

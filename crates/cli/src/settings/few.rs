@@ -28,11 +28,16 @@ pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Vec<Job>, Set
         return Err(several());
     }
     named_once(&urls)?;
+    let typed = urls.clone();
     let mut jobs: Vec<Job> = match args.batch.mirror {
         true => mirrored(args, urls).into_iter().collect(),
         false => urls.into_iter().map(|url| plain(args, url)).collect(),
     };
-    jobs.extend(files.into_iter().filter_map(|file| documented(args, file)));
+    jobs.extend(
+        files
+            .into_iter()
+            .filter_map(|file| documented(args, file, &typed)),
+    );
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
@@ -91,6 +96,7 @@ fn plain(args: &GetArgs, url: Url) -> Job {
         checksums: output.checksum.clone(),
         mirrors: Vec::new(),
         pieces: None,
+        named: None,
         size: None,
         headers: Default::default(),
     }
@@ -106,8 +112,9 @@ fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<Job> {
     })
 }
 
-/// A file that a Metalink document describes, under its name there; `None` for one that cannot be had over HTTP.
-fn documented(args: &GetArgs, file: MetalinkFile) -> Option<Job> {
+/// A file that a Metalink document describes, under its name there; `None` for one that cannot be had over HTTP. Whoever wrote the
+/// document is not who runs this: its hosts are strangers, but for those of the URLs that were typed.
+fn documented(args: &GetArgs, file: MetalinkFile, typed: &[Url]) -> Option<Job> {
     let mut urls = file.urls().cloned();
     let job = plain(args, urls.next()?);
     let directory = args.output.directory.clone().unwrap_or_default();
@@ -116,8 +123,38 @@ fn documented(args: &GetArgs, file: MetalinkFile) -> Option<Job> {
         output: Output::File(directory.join(&file.path)),
         checksums: file.checksums.into_iter().chain(job.checksums).collect(),
         pieces: file.pieces,
+        named: Some(typed.to_vec()),
         size: file.size,
         headers: Default::default(),
         ..job
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use haul_plan::metalink;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    #[test]
+    fn only_what_was_typed_is_the_users_word() {
+        let command = Args::try_parse_from(["haul", "get", "http://h.test/f"]);
+        let Command::Get(args) = command.unwrap().command else {
+            unreachable!()
+        };
+        let document = b"<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"g\">\
+            <url>http://m.test/g</url><url>http://h.test/g</url></file></metalink>";
+        let files = metalink::parse(document).unwrap().files;
+        let url: Url = "http://h.test/f".parse().unwrap();
+        let typed = Source::Url(url.clone());
+        let [plain, documented] = &jobs(&args, vec![typed, Source::Metalink(files)]).unwrap()[..]
+        else {
+            panic!("two files")
+        };
+        assert_eq!(plain.named, None);
+        assert_eq!(documented.named, Some(vec![url]));
+        assert_eq!(documented.url.as_str(), "http://m.test/g");
+    }
 }

@@ -101,17 +101,21 @@ impl Authenticator {
 
     fn login(&self, url: &Url, given: &Url) -> Option<Login> {
         let netrc = self.credentials.netrc.as_ref();
+        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let written = |url: &Url| Login {
+            user: decode(url.username()),
+            password: Secret::new(decode(url.password().unwrap_or_default())),
+        };
         if Standing::of(url, given) == Standing::Other {
+            // Redirects and links are stripped of theirs: what is here stands in a document, for this very host.
+            if !url.username().is_empty() {
+                return Some(written(url));
+            }
             // The hosts named in a netrc are; its default is whom the user meant to ask, and no other.
             return netrc?.named(url.host_str()?);
         }
         if !given.username().is_empty() {
-            let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-            let password = Secret::new(decode(given.password().unwrap_or_default()));
-            return Some(Login {
-                user: decode(given.username()),
-                password,
-            });
+            return Some(written(given));
         }
         if let Some(login) = &self.credentials.login {
             return Some(login.clone());

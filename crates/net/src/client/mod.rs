@@ -73,6 +73,12 @@ impl Client {
         &self.shared.connector
     }
 
+    /// What redirects may do; what else leads from one URL to another should do no more.
+    #[must_use]
+    pub fn redirects(&self) -> haul_plan::RedirectOptions {
+        self.shared.config.redirects
+    }
+
     /// Sends a GET and waits for the head of the final answer. Cancel safe: dropped, it closes what it had opened.
     ///
     /// # Errors

@@ -183,14 +183,9 @@ impl Mirrors {
     /// Sources that may have one connection more, best first.
     #[must_use]
     pub fn order(&self, now: Duration) -> Vec<usize> {
-        let living = self
-            .sources
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.is_living());
-        let in_play = living.take(self.options.in_play);
+        let players = self.players();
         let mut open: Vec<(usize, &Source)> =
-            in_play.filter(|(_, source)| source.has_room(now)).collect();
+            players.filter(|(_, source)| source.has_room(now)).collect();
         // The first connection of each comes before the second of any.
         let value = |source: &Source| match source.connections {
             0 => f64::INFINITY,
@@ -373,8 +368,9 @@ impl Mirrors {
     /// once. One that brought all of it is to blame and is dropped, unless it is the last.
     ///
     /// Where several brought it nobody can tell whose bytes were bad; so one brings all of it the next time, and either it is
-    /// right then or that one is to blame. Every round therefore ends with a good piece or one source less.
-    pub fn on_bad_piece(&mut self, by: &[usize], times: u32) -> Again {
+    /// right then or that one is to blame. Every round therefore ends with a good piece or one source less. The one is of those in
+    /// play ([`Mirrors::order`]), and rests only where all of them do, and then not longer than any.
+    pub fn on_bad_piece(&mut self, by: &[usize], times: u32, now: Duration) -> Again {
         if let [only] = *by
             && self.is_living(only)
             && self.living() > 1
@@ -388,23 +384,33 @@ impl Mirrors {
         if by.len() < 2 || self.living() < 2 {
             return Again::FromAny;
         }
-        let living = self
-            .sources
-            .iter()
-            .enumerate()
-            .filter(|(_, s)| s.is_living());
-        let best = living.max_by(|(a, x), (b, y)| {
-            let value = |number, source: &Source| {
-                (
-                    !by.contains(number),
-                    source.pinned.is_some(),
-                    source.each().unwrap_or(0.0),
-                )
-            };
-            let (x, y) = (value(a, x), value(b, y));
-            (x.0, x.1).cmp(&(y.0, y.1)).then(x.2.total_cmp(&y.2))
+        self.best_for(by, now)
+            .map_or(Again::FromAny, Again::FromOne)
+    }
+
+    /// Of the sources in play the best to bring what these have not: one that could begin now, then one that the user named (when
+    /// its bytes are bad, too, the digest may be what is wrong), then another than these, then one that is known, then the
+    /// fastest, then the first. One that is not in play would never be asked.
+    fn best_for(&self, by: &[usize], now: Duration) -> Option<usize> {
+        let rank = |number: usize, source: &Source| {
+            let rests = source.rests.saturating_sub(now);
+            let unknown = source.pinned.is_none();
+            (rests, !source.named, by.contains(&number), unknown)
+        };
+        let each = |source: &Source| source.each().unwrap_or(0.0);
+        let best = self.players().min_by(|(a, x), (b, y)| {
+            // Of equals the first is returned.
+            let ranked = rank(*a, x).cmp(&rank(*b, y));
+            ranked.then(each(y).total_cmp(&each(x)))
         });
-        best.map_or(Again::FromAny, |(number, _)| Again::FromOne(number))
+        best.map(|(number, _)| number)
+    }
+
+    /// The sources in play.
+    fn players(&self) -> impl Iterator<Item = (usize, &Source)> {
+        let numbered = self.sources.iter().enumerate();
+        let living = numbered.filter(|(_, source)| source.is_living());
+        living.take(self.options.in_play)
     }
 }
 

@@ -342,20 +342,77 @@ fn reserves_come_in_when_others_are_dropped() {
 #[test]
 fn who_brought_all_of_a_bad_piece_is_dropped_and_of_several_one_brings_it_again() {
     let mut mirrors = begun(3, true, VERIFIED);
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1), Again::FromOne(2));
-    assert_eq!(mirrors.on_bad_piece(&[2], 2), Again::FromAny);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(2));
+    assert_eq!(mirrors.on_bad_piece(&[2], 2, SECOND), Again::FromAny);
     assert!(!mirrors.is_living(2));
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 3), Again::FromOne(0));
-    assert_eq!(mirrors.on_bad_piece(&[0], 4), Again::FromAny);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 3, SECOND), Again::FromOne(0));
+    assert_eq!(mirrors.on_bad_piece(&[0], 4, SECOND), Again::FromAny);
     assert!(mirrors.is_last(1));
-    assert_eq!(mirrors.on_bad_piece(&[1], 5), Again::FromAny);
+    assert_eq!(mirrors.on_bad_piece(&[1], 5, SECOND), Again::FromAny);
     assert!(mirrors.is_last(1));
-    assert_eq!(mirrors.on_bad_piece(&[1], 6), Again::GiveUp);
+    assert_eq!(mirrors.on_bad_piece(&[1], 6, SECOND), Again::GiveUp);
     // Bytes that an earlier run left are nobody's fault.
     assert_eq!(
-        begun(2, true, VERIFIED).on_bad_piece(&[], 1),
+        begun(2, true, VERIFIED).on_bad_piece(&[], 1, SECOND),
         Again::FromAny
     );
+}
+
+#[test]
+fn a_bad_piece_is_never_left_to_one_that_is_not_asked() {
+    // More than are used at a time: the last ones are asked nothing.
+    let mut mirrors = begun(20, true, VERIFIED);
+    admit(&mut mirrors, &version(10, Some("\"w\"")), &[]).unwrap();
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(2));
+    // Nor to one that was told to wait for minutes.
+    let busy = Trouble::Busy {
+        retry_after: Some(60 * SECOND),
+    };
+    trouble(&mut mirrors, 2, busy, SECOND);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 2, SECOND), Again::FromOne(3));
+}
+
+#[test]
+fn a_bad_piece_is_brought_again_by_one_that_the_user_named() {
+    let mut mirrors = begun(1, true, VERIFIED);
+    mirrors.add(false);
+    mirrors.add(false);
+    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(0));
+}
+
+proptest! {
+    /// Whoever rests or was dropped: some source that is asked, at once unless all rest, may bring a bad piece again.
+    #[test]
+    fn after_a_bad_piece_somebody_may_bring_it(
+        count in 1usize..24, rests in prop::collection::vec((0usize..24, 0u64..200), 0..24),
+        dropped in prop::collection::vec(0usize..24, 0..23), by in prop::collection::btree_set(0usize..24, 0..5),
+        known in prop::collection::vec(0usize..24, 0..24),
+    ) {
+        let mut mirrors = begun(count, true, VERIFIED);
+        for (source, seconds) in rests.into_iter().filter(|(source, _)| *source < count) {
+            mirrors.sources[source].rests = SECOND * u32::try_from(seconds).unwrap();
+        }
+        for source in known.into_iter().filter(|source| *source < count) {
+            mirrors.sources[source].pinned = Some(version(10, None));
+        }
+        for source in dropped.into_iter().take(count - 1) {
+            mirrors.drop_source(source, "gone");
+        }
+        let by: Vec<usize> = by.into_iter().filter(|source| *source < count).collect();
+        let now = 100 * SECOND;
+        let again = mirrors.on_bad_piece(&by, 1, now);
+        let open = mirrors.order(now);
+        // When nobody rests any more, all in play are.
+        let later = mirrors.order(1000 * SECOND);
+        match again {
+            Again::FromOne(one) => {
+                prop_assert!(later.contains(&one));
+                prop_assert!(open.is_empty() || open.contains(&one));
+            }
+            Again::FromAny => prop_assert!(!later.is_empty() || mirrors.living() == 0),
+            Again::GiveUp => prop_assert!(false, "too soon"),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -410,7 +467,7 @@ proptest! {
                     prop_assert!(fate != Fate::Dropped || !mirrors.is_living(source));
                 }
                 Step::Bad(by, times) => {
-                    if let Again::FromOne(source) = mirrors.on_bad_piece(&by, times) {
+                    if let Again::FromOne(source) = mirrors.on_bad_piece(&by, times, now) {
                         prop_assert!(mirrors.is_living(source));
                     }
                 }

@@ -78,6 +78,7 @@ impl Errand {
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
                 pieces: None,
+                named: None,
                 size: entry.size,
                 headers: entry.headers,
             },

@@ -5,21 +5,33 @@
 
 use std::time::Duration;
 
-use haul_net::Fetch;
+use haul_net::{Answer, Fetch};
 use haul_plan::metalink::{self, MetalinkFile};
-use haul_plan::{Expected, Links, expected_digests, links};
+use haul_plan::{Algorithm, Expected, Links, expected_digests, links};
 use http::{HeaderMap, StatusCode};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
 
 use super::first::{Begun, Brings};
 use super::job::Run;
+use crate::disk::blocking;
+use crate::error::GetError;
 
 /// Mirrors that are taken from an origin's fields and document together.
 const MOST: usize = 64;
 
 /// How long fetching the document may take: the first answer waits meanwhile.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// The largest document that nobody asked for, in bytes: one file's pieces and places are rarely a tenth of it.
+const LARGEST: usize = 1 << 20;
+
+/// What a digest from a document is said to come from.
+const DOCUMENT: &str = "the Metalink document";
+
+/// Documents are read one at a time, whoever's they are: what they take in memory while they are is many times their length.
+static READING: Mutex<()> = Mutex::const_new(());
 
 impl Run<'_> {
     /// Takes what the first answer says of other places, once.
@@ -42,11 +54,12 @@ impl Run<'_> {
             .is_some_and(haul_plan::EntityTag::is_strong);
         if tagged || !expected_digests(&answer.headers, false).is_empty() || self.verifies() {
             let urls = duplicates.into_iter().map(|duplicate| duplicate.url);
-            self.add_found(urls);
+            self.add_found(&answer.url, urls);
         }
-        if let Some(url) = metalinks.first() {
+        let may_be_read = |url: &&Url| !self.gives_up_encryption(&answer.url, url);
+        if let Some(url) = metalinks.iter().find(may_be_read) {
             match timeout(LONGEST, self.describe(url, *total)).await {
-                Ok(Some(file)) => self.take(file),
+                Ok(Some(file)) => self.take(file, answer),
                 _ => tracing::debug!("no use in {}", haul_net::shown(url)),
             }
         }
@@ -56,8 +69,21 @@ impl Run<'_> {
         self.pieces.is_some() || self.job.checksums.iter().any(|c| c.digest.is_some())
     }
 
-    fn add_found(&mut self, urls: impl IntoIterator<Item = Url>) {
-        for url in urls.into_iter().take(MOST) {
+    /// Whether nobody on the way could change what this URL brings, and somebody could what that one does, unless the user said
+    /// that this is no matter.
+    fn gives_up_encryption(&self, from: &Url, to: &Url) -> bool {
+        self.engine.client.redirects().is_refused(from, to)
+    }
+
+    /// Adds mirrors that an answer from a URL led to.
+    fn add_found(&mut self, from: &Url, urls: impl IntoIterator<Item = Url>) {
+        for mut url in urls.into_iter().take(MOST) {
+            // An origin does not get to choose which credentials are sent. These fail only for URLs that cannot have any.
+            let _ = url.set_username("");
+            let _ = url.set_password(None);
+            if self.gives_up_encryption(from, &url) {
+                continue;
+            }
             if !self.sources.contains(&url) && self.sources.len() <= self.job.mirrors.len() + MOST {
                 self.sources.push(url);
                 self.mirrors.add(false);
@@ -75,6 +101,8 @@ impl Run<'_> {
             headers: HeaderMap::new(),
             shared: false,
         };
+        // The job has a connection in its hands: it does not wait for another one's end.
+        let _permit = self.engine.hosts.of(url).try_permit()?;
         let mut answer = self.engine.client.fetch(fetch).await.ok()?;
         if answer.status != StatusCode::OK {
             return None;
@@ -82,12 +110,14 @@ impl Run<'_> {
         let mut document = Vec::new();
         while let Some(piece) = answer.chunk().await.ok()? {
             document.extend_from_slice(&piece);
-            if document.len() > metalink::LARGEST {
+            if document.len() > LARGEST {
                 return None;
             }
         }
         answer.recycle();
-        let files = metalink::parse(&document).ok()?.files.into_iter();
+        let _alone = READING.lock().await;
+        let files = blocking(|| metalink::parse(&document)).ok()?.files;
+        let files = files.into_iter();
         let fits = |file: &MetalinkFile| {
             file.size.is_none_or(|size| size == total)
                 && file.pieces.as_ref().is_none_or(|pieces| pieces.fit(total))
@@ -96,19 +126,62 @@ impl Run<'_> {
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
-    /// Uses what a document says. What the user said is not overruled.
-    fn take(&mut self, file: MetalinkFile) {
+    /// Uses what a document says. What the user or the origin said is not overruled: one that differs is of another version.
+    fn take(&mut self, file: MetalinkFile, answer: &Answer) {
         let described = file.checksums.iter().filter_map(|checksum| {
             Some(Expected {
                 algorithm: checksum.algorithm,
                 digest: checksum.digest.clone()?,
-                field: "the Metalink document",
+                field: DOCUMENT,
             })
         });
+        let described: Vec<Expected> = described.collect();
+        let announced = expected_digests(&answer.headers, false);
+        let known = announced.iter().map(|e| (e.algorithm, Some(&e.digest)));
+        let given = self.job.checksums.iter();
+        let mut known = known.chain(given.map(|c| (c.algorithm, c.digest.as_ref())));
+        let differs = |(algorithm, digest): (Algorithm, Option<&Vec<u8>>)| {
+            let same = described.iter().filter(|e| e.algorithm == algorithm);
+            digest.is_some_and(|digest| same.into_iter().any(|e| e.digest != *digest))
+        };
+        if known.any(differs) {
+            tracing::debug!("a document of another version");
+            return;
+        }
         self.described.extend(described);
-        self.add_found(file.urls().cloned());
+        self.add_found(&answer.url, file.urls().cloned());
         if self.pieces.is_none() {
             self.pieces = file.pieces;
         }
+    }
+
+    /// How many sources the user named, where the digests of pieces are those of a document that nobody asked for: it may be of
+    /// another version than what these sources have, and is then of no use.
+    pub(super) fn doubtful(&self) -> Option<usize> {
+        let found = self.job.pieces.is_none() && self.pieces.is_some();
+        found.then_some(self.named)
+    }
+
+    /// Whether an error says no more than that a source which the user named has another file than a document describes.
+    pub(super) fn is_of_document(&self, error: &GetError) -> bool {
+        match error {
+            GetError::Piece { .. } => self.doubtful().is_some_and(|named| self.source < named),
+            GetError::Checksum { origin, .. } => *origin == DOCUMENT,
+            _ => false,
+        }
+    }
+
+    /// The document that the origin led to is not about what it has: nothing of it counts any more, and what was found with it is
+    /// asked no more.
+    pub(super) async fn disown(&mut self) {
+        self.described.clear();
+        self.pieces.clone_from(&self.job.pieces);
+        for source in self.named..self.sources.len() {
+            let why = "it was found with a document of another version";
+            self.mirrors.drop_source(source, why);
+        }
+        let _ = self.turn();
+        let text = "the Metalink document that the origin leads to is not about the version it has: starting again without";
+        self.warn(text.into()).await;
     }
 }

@@ -1,6 +1,7 @@
 //! A job with several sources, outside the segmented road: whom the first request asks, and what follows when a source fails for
 //! good - another one is turned to, as long as one lives.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use haul_plan::{Fate, MirrorOptions, Mirrors, Place, RetryOptions};
@@ -18,6 +19,14 @@ use crate::event::Event;
 /// Connections of one job in all, however many sources it has.
 const MOST: usize = 64;
 
+/// A URL of no origin: what is for it is for nobody.
+static NOBODY: LazyLock<Url> = LazyLock::new(|| {
+    let Ok(nobody) = Url::parse("about:blank") else {
+        unreachable!("it is a URL")
+    };
+    nobody
+});
+
 impl Run<'_> {
     /// The URL that the source which is asked now was named by.
     pub(super) fn home(&self) -> &Url {
@@ -25,10 +34,15 @@ impl Run<'_> {
     }
 
     /// The URL that credentials are for which may be sent to a source: its own if the user named it, the job's if an origin did.
+    /// Where a document named it, one of that origin that the user named, or nobody's.
     pub(super) fn given(&self, source: usize) -> &Url {
-        self.sources[..self.named]
-            .get(source)
-            .unwrap_or(&self.job.url)
+        let Some(named) = &self.job.named else {
+            let named = self.sources[..self.named].get(source);
+            return named.unwrap_or(&self.job.url);
+        };
+        let origin = self.sources[source].origin();
+        let mut known = named.iter().filter(|url| url.origin() == origin);
+        known.next().unwrap_or(&NOBODY)
     }
 
     /// The sources of a job: its URL and its mirrors, each once.

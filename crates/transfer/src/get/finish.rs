@@ -12,6 +12,7 @@ use super::partial::Partial;
 use crate::checksum::{Digested, hex};
 use crate::disk::{Rights, blocking, stamp};
 use crate::error::GetError;
+use crate::journal::{Header, Joined};
 
 /// What the digests of a job must be.
 #[derive(Debug, Default, Clone)]
@@ -34,6 +35,45 @@ impl Wanted {
     /// Whether bytes that are not one version of the file would be found out at the end.
     pub(crate) fn verifies(&self) -> bool {
         self.pieces || !self.announced.is_empty() || self.given.iter().any(|c| c.digest.is_some())
+    }
+
+    /// The same, with the digests that an earlier run was told of the bytes which this one goes on with.
+    pub(crate) fn and(mut self, kept: &Header) -> Self {
+        for expected in kept.announced() {
+            let known = |known: &Expected| {
+                (known.algorithm, &known.digest) == (expected.algorithm, &expected.digest)
+            };
+            if !self.announced.iter().any(known) {
+                self.announced.push(expected);
+            }
+        }
+        self
+    }
+
+    /// Whether the origin announces another digest by now than an earlier run was told.
+    pub(crate) fn contradicts(&self, kept: &Header) -> bool {
+        let kept = kept.announced();
+        self.announced.iter().any(|now| {
+            let same = |then: &&Expected| then.algorithm == now.algorithm;
+            kept.iter()
+                .filter(same)
+                .any(|then| then.digest != now.digest)
+        })
+    }
+
+    /// Whether bytes that were joined on this evidence may be gone on with: validators do not vouch for what a digest was to.
+    /// Any digest will do, since all of the file is compared with it in the end.
+    pub(crate) fn bears(&self, joined: Joined) -> bool {
+        joined == Joined::Version || self.verifies()
+    }
+
+    /// What bytes of other hosts than one are joined on.
+    pub(crate) fn joined(&self) -> Joined {
+        match (self.pieces, self.verifies()) {
+            (true, _) => Joined::Pieces,
+            (false, true) => Joined::Digest,
+            (false, false) => Joined::Version,
+        }
     }
 
     /// Compares; the first that differs is the error, without saying yet where the bytes went.

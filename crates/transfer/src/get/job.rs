@@ -133,6 +133,7 @@ impl<'a> Run<'a> {
             match self.attempt(place, &mut partial).await {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {}
+                Err(error) if self.is_of_document(&error) => self.disown().await,
                 Err(error) => self.forsake(error).await?,
             }
         }
@@ -215,7 +216,10 @@ impl<'a> Run<'a> {
         held: &mut Option<Partial>,
     ) -> Result<Option<Outcome>, GetError> {
         let Begun { answer, brings } = begun;
-        let wanted = self.wanted(&answer.headers, &brings);
+        let mut wanted = self.wanted(&answer.headers, &brings);
+        if let Some(resumed) = &partial.resumed {
+            wanted = wanted.and(&resumed.header);
+        }
         let mut landing = Landing {
             partial,
             version: Version::default(),

@@ -16,6 +16,12 @@ use crate::options::{Connections, Existing};
 const UNTOLD: &str =
     "nothing tells whether the origin still has the version that an earlier run left bytes of";
 
+/// The same, of bytes that came from several hosts.
+const UNVERIFIED: &str = "an earlier run left bytes of several hosts that only digests could have vouched for, and there are none now";
+
+/// The same, where the origin has other digests for it.
+const OTHER: &str = "the origin has another version than an earlier run left bytes of";
+
 /// A file on its way: who holds its bytes, and what they must be.
 #[derive(Debug)]
 pub(super) struct Landing {
@@ -131,8 +137,15 @@ impl Run<'_> {
         match &begun.brings {
             Brings::Part { total, version, .. } => {
                 let wanted = self.wanted(&begun.answer.headers, &begun.brings);
-                if header.length != *total || (own && !pinned.same(version)) {
-                    Some("the origin has another version than an earlier run left bytes of")
+                if header.length != *total
+                    || (own && !pinned.same(version))
+                    || wanted.contradicts(header)
+                {
+                    return Some(OTHER);
+                }
+                let wanted = wanted.and(header);
+                if !wanted.bears(header.joined) {
+                    Some(UNVERIFIED)
                 } else if !own {
                     // Another host's validators: they prove the same file or nothing.
                     let tags = pinned.etag.as_ref().zip(version.etag.as_ref());
@@ -147,7 +160,7 @@ impl Run<'_> {
             Brings::Whole { version, .. } if !own || pinned.same(version) => Some(
                 "the origin gives no parts of the file, so that those of an earlier run are of no use",
             ),
-            _ => Some("the origin has another version than an earlier run left bytes of"),
+            _ => Some(OTHER),
         }
     }
 

@@ -1,11 +1,13 @@
 //! What the coordinator of a segmented download does about several sources: whose connection the next one is, what a source's
 //! failure and a bad piece lead to. `plan::Mirrors` decides; with one source, or one left, nothing of this changes anything.
 
+use std::ops::Range;
+
 use haul_plan::{Again, Fate, Place, RangeSet};
 
 use super::failure::Failure;
 use super::hosts::Permit;
-use super::segmented::Coordinator;
+use super::segmented::{Coordinator, Ended};
 use super::table::Blame;
 use super::verifier::Looked;
 use super::worker::Failed;
@@ -25,6 +27,16 @@ impl Coordinator<'_> {
             let permit = self.shared.sources.host(source).try_permit()?;
             Some((source, permit))
         })
+    }
+
+    /// In a job in which nobody works, lets anybody bring what one source alone was to, where that one can bring nothing just now:
+    /// the next look then finds work for some.
+    pub(super) fn unbar(&self) {
+        let (now, since) = (self.shared.now(), self.shared.since_begun());
+        let mut table = self.shared.table();
+        if self.is_idle() && self.floor.bad.is_empty() && !table.plan.is_complete() {
+            table.unbar(now, since);
+        }
     }
 
     /// Does what a failure asks for as long as there are other sources; false when it is for the course to say.
@@ -125,14 +137,29 @@ impl Coordinator<'_> {
         written.min(verified)
     }
 
+    /// Whether a bad piece says that its digest is what is wrong: all of it came from one who knows better.
+    fn disproves(&self, range: &Range<u64>) -> bool {
+        self.doubtful.is_some_and(|named| {
+            let (by, whole) = self.shared.table().authors(range);
+            whole && matches!(by[..], [only] if only < named)
+        })
+    }
+
     /// Pieces were looked at.
-    pub(super) async fn on_looked(&mut self, looked: Vec<Looked>) -> Result<(), GetError> {
+    pub(super) async fn on_looked(
+        &mut self,
+        looked: Vec<Looked>,
+    ) -> Result<Option<Ended>, GetError> {
         for Looked { range, bad } in looked {
             if bad == 0 {
                 self.shared.table().settle(&range);
                 continue;
             }
-            let blame = self.shared.table().blame(&range, bad);
+            if self.disproves(&range) {
+                return Ok(Some(Ended::Disowned));
+            }
+            let since = self.shared.since_begun();
+            let blame = self.shared.table().blame(&range, bad, since);
             tracing::debug!(?range, ?blame, "a bad piece");
             self.floor.bad.insert(range.clone());
             self.checkpoints.void(range.clone());
@@ -144,6 +171,9 @@ impl Coordinator<'_> {
             } else {
                 from.join(" and ")
             };
+            if again == Again::GiveUp && self.doubtful.is_some() {
+                return Ok(Some(Ended::Disowned));
+            }
             if again == Again::GiveUp {
                 let source = by.first().copied().unwrap_or_default();
                 return Err(GetError::Piece {
@@ -163,7 +193,7 @@ impl Coordinator<'_> {
                     .await;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The journal claims nothing of these bytes any more: they may be written anew.

@@ -190,16 +190,24 @@ impl Partial {
         })
     }
 
-    /// The journal to write to: that of the earlier run if its bytes are kept, else a new one. To be called before the first
+    /// The journal to write to: that of the earlier run if its bytes are kept, which is told if more holds of them now, else a
+    /// new one. To be called before the first
     /// byte is written; with no `header` the file is only marked as ours, and nothing of it will be resumed.
     ///
     /// # Errors
     /// [`GetError::Local`].
     pub(super) fn journal(&mut self, header: Option<&Header>) -> Result<Option<Journal>, GetError> {
-        if let Some(resumed) = &mut self.resumed {
-            return Ok(resumed.journal.take());
-        }
         let path = self.target.journal();
+        if let Some(resumed) = &mut self.resumed {
+            let mut journal = resumed.journal.take();
+            let restated = header.filter(|header| **header != resumed.header);
+            if let Some((journal, header)) = journal.as_mut().zip(restated) {
+                blocking(|| journal.restate(header))
+                    .map_err(|source| GetError::local("write", path, source))?;
+                resumed.header = header.clone();
+            }
+            return Ok(journal);
+        }
         let begun = blocking(|| match header {
             Some(header) => Journal::create(&path, header).map(Some),
             None => Journal::mark(&path).map(|()| None),

@@ -79,6 +79,11 @@ impl Run<'_> {
             ended => {
                 // One that still runs would bring back the journal that is about to go.
                 let _ = checkpoints.close(Vec::new()).await;
+                if ended == Ended::Disowned {
+                    self.disown().await;
+                    self.start_anew(landing.partial, held)?;
+                    return Ok(None);
+                }
                 let one_stream = ended == Ended::OneStream;
                 self.begin_again(landing.partial, one_stream, held).await?;
                 Ok(None)
@@ -89,7 +94,7 @@ impl Run<'_> {
     /// What came is of no use: discards it and tells why.
     pub(super) async fn begin_again(
         &mut self,
-        mut partial: Partial,
+        partial: Partial,
         one_stream: bool,
         held: &mut Option<Partial>,
     ) -> Result<(), GetError> {
@@ -100,6 +105,14 @@ impl Run<'_> {
             "the resource changed at the origin: starting again on the new version"
         };
         self.warn(why.into()).await;
+        self.start_anew(partial, held)
+    }
+
+    fn start_anew(
+        &mut self,
+        mut partial: Partial,
+        held: &mut Option<Partial>,
+    ) -> Result<(), GetError> {
         self.url = self.home().clone();
         self.tally.resumed = 0;
         partial.clear()?;
@@ -129,6 +142,7 @@ impl Run<'_> {
             ..control_options(self.engine.options.connections)
         };
         let verifier = self.verifier(landing, total);
+        let doubtful = self.doubtful();
         let cut = self.pieces.as_ref().map(haul_plan::Pieces::length);
         let mirrors = std::mem::take(&mut self.mirrors);
         let start = Start {
@@ -153,6 +167,7 @@ impl Run<'_> {
             course: &mut self.course,
             follower,
             verifier,
+            doubtful,
             events: self.engine.events.clone(),
             stop: self.stop.clone(),
             path: self.path.clone(),
@@ -173,35 +188,42 @@ impl Run<'_> {
     /// Begins the journal and makes the file its full length, after a look whether the disk has room: better now than after
     /// an hour.
     fn reserve_room(&self, landing: &mut Landing, total: u64) -> Result<Option<Journal>, GetError> {
-        let partial = &mut landing.partial;
-        let have = partial
-            .resumed
-            .as_ref()
-            .map_or(0, |resumed| resumed.done.total());
-        let needed = total - have;
-        if let Some(free) =
-            blocking(|| free_space(partial.target.directory())).filter(|free| *free < needed)
-        {
+        let resumed = landing.partial.resumed.as_ref();
+        let needed = total - resumed.map_or(0, |resumed| resumed.done.total());
+        let directory = landing.partial.target.directory();
+        if let Some(free) = blocking(|| free_space(directory)).filter(|free| *free < needed) {
             return Err(GetError::NoSpace {
                 path: self.path.clone(),
                 needed,
                 free,
             });
         }
-        let header = Header::new(
-            &self.job.url,
-            total,
-            &landing.version,
-            &landing.wanted.announced,
-        )
-        .from_mirror(self.home());
+        let header = self.header(landing, total);
         // What no later run could trust is not claimed for one.
         let lasts = landing.version.outlasts_a_run(landing.wanted.verifies());
         let header = Some(&header).filter(|_| self.engine.options.resume && lasts);
+        let partial = &mut landing.partial;
         let journal = partial.journal(header)?;
         blocking(|| partial.storage().set_len(total))
             .map_err(|source| GetError::local("extend", self.path.clone(), source))?;
         Ok(journal)
+    }
+
+    /// What the journal says of the bytes, from now on: of what an earlier run left with what holds of all of it.
+    fn header(&self, landing: &Landing, total: u64) -> Header {
+        let announced = &landing.wanted.announced;
+        let kept = landing.partial.resumed.as_ref();
+        let header = match kept.map(|kept| kept.header.clone()) {
+            Some(kept) => kept.announcing(announced),
+            None => Header::new(&self.job.url, total, &landing.version, announced)
+                .from_mirror(self.home()),
+        };
+        // The validators are one host's, and vouch for no other's bytes.
+        let alone = self.sources.len() == 1 && header.is_pinned_by(self.home());
+        match alone {
+            true => header,
+            false => header.joined(landing.wanted.joined()),
+        }
     }
 
     /// The last steps with a file whose every byte is in place.
@@ -221,6 +243,11 @@ impl Run<'_> {
         self.is_size(length)?;
         let found = self.digests(partial, wanted, follower, length).await?;
         if let Err(error) = wanted.check(&self.url, &found) {
+            if self.is_of_document(&error) {
+                // Nobody asked for it: there is nothing to show, and the bytes may be a mirror's.
+                partial.clear()?;
+                return Err(error);
+            }
             return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;

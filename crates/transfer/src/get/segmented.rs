@@ -36,6 +36,8 @@ pub(super) enum Ended {
     StartOver,
     /// Ranges cannot be trusted here.
     OneStream,
+    /// A document that nobody asked for is not about what the origin has: neither is what came from the places it names.
+    Disowned,
 }
 
 /// What the job's first request left: leave to hold its connection, and the answer if bytes are still to be read.
@@ -66,6 +68,8 @@ pub(super) struct Coordinator<'a> {
     pub(super) follower: Option<Follower>,
     /// Compares pieces with their digests.
     pub(super) verifier: Option<Verifier>,
+    /// How many sources, the first ones, know better than the digests of pieces, which come from a document that nobody asked for.
+    pub(super) doubtful: Option<usize>,
     /// Where events go.
     pub(super) events: EventSender,
     /// Stops the job, keeping what can be resumed.
@@ -116,7 +120,7 @@ impl Coordinator<'_> {
         }
         if !matches!(
             ended,
-            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream)
+            Ok(Ended::Whole | Ended::StartOver | Ended::OneStream | Ended::Disowned)
         ) {
             let pieces = self.shared.table().ledger.take();
             // The first error is the one to tell; one that follows from it here says no more.
@@ -163,7 +167,7 @@ impl Coordinator<'_> {
                         permit,
                     },
                     // Nothing is left to claim, or the hosts' limits are reached by this job and others.
-                    None => return,
+                    None => return self.unbar(),
                 },
             };
             self.hire(number, next);
@@ -205,6 +209,11 @@ impl Coordinator<'_> {
         }
     }
 
+    /// Whether nobody works.
+    pub(super) fn is_idle(&self) -> bool {
+        self.floor.numbers.is_empty()
+    }
+
     fn next_look(&self) -> Instant {
         let sample = self.shared.epoch + self.control.next_sample();
         let soonest = (Instant::now() + LOOK).min(sample);
@@ -222,7 +231,9 @@ impl Coordinator<'_> {
             }
             Wake::Looked(looked) => {
                 let looked = looked.map_err(|e| self.local("read", e))?;
-                self.on_looked(looked).await?;
+                if let Some(ended) = self.on_looked(looked).await? {
+                    return Ok(Some(ended));
+                }
                 self.checkpoint();
             }
             Wake::Look => self.look(),

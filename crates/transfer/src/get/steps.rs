@@ -15,6 +15,7 @@ use super::partial::{Partial, Resumed};
 use super::roads::segment_options;
 use crate::error::GetError;
 use crate::event::Event;
+use crate::journal::Header;
 use crate::options::Outcome;
 
 impl Run<'_> {
@@ -67,7 +68,9 @@ impl Run<'_> {
     pub(super) fn is_finished(&self, partial: &Partial) -> bool {
         let length = partial.resumed.as_ref().map(|r| r.header.length);
         let meant = length.is_some_and(|length| self.is_size(length).is_ok());
-        self.pieces.is_none() && meant && self.is_whole(partial)
+        let kept = partial.resumed.as_ref().map(|resumed| &resumed.header);
+        let borne = kept.is_some_and(|kept| self.wanted_of(kept).bears(kept.joined));
+        self.pieces.is_none() && meant && borne && self.is_whole(partial)
     }
 
     /// The last steps of such a run. Nothing is asked of the origin: the version on disk is whole, no other file gives way
@@ -82,17 +85,23 @@ impl Run<'_> {
         self.path = partial.target.path().to_owned();
         let length = resumed.header.length;
         self.tally.resumed = length;
-        let wanted = Wanted {
-            given: self.job.checksums.clone(),
-            announced: resumed.header.announced(),
-            pieces: false,
-        };
+        let wanted = self.wanted_of(&resumed.header);
         let mut landing = Landing {
             partial,
             version: resumed.header.version(),
             wanted,
         };
         self.complete(&mut landing, None, length).await
+    }
+
+    /// What the digests of a file must be of which nothing is asked any more.
+    fn wanted_of(&self, kept: &Header) -> Wanted {
+        let given = self.job.checksums.clone();
+        let wanted = Wanted {
+            given,
+            ..Wanted::default()
+        };
+        wanted.and(kept)
     }
 
     /// What the digests must be: the user's word, and the origin's unless the bytes are decoded on their way.

@@ -3,7 +3,7 @@
 //! Everything about a source that was dropped ends here: its claims are cut, and no byte that is at hand is reserved for it
 //! any more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) struct Table {
     /// Workers in the middle of a body, by source.
     flowing: HashMap<usize, usize>,
     /// What came from whom, where pieces are verified: a bad one has to be somebody's.
-    brought: Option<HashMap<usize, RangeSet>>,
+    brought: Option<BTreeMap<usize, RangeSet>>,
     /// Ranges that only one source may bring.
     alone: Vec<(Range<u64>, usize)>,
 }
@@ -59,7 +59,7 @@ impl Table {
             ledger: Ledger::default(),
             holders: HashMap::new(),
             flowing: HashMap::new(),
-            brought: blames.then(HashMap::new),
+            brought: blames.then(BTreeMap::new),
             alone: Vec::new(),
         }
     }
@@ -187,27 +187,32 @@ impl Table {
             .for_each(|holder| holder.cut.cancel());
     }
 
-    /// A piece is bad for the `times`-th time: finds out whose it was, and says who brings it again. The bytes are voided later,
-    /// when nothing claims them any more.
-    pub(super) fn blame(&mut self, range: &Range<u64>, times: u32) -> Blame {
-        let all = self.brought.as_ref();
-        let brought = |source| all.and_then(|all| all.get(&source));
-        let by: Vec<usize> = all
-            .into_iter()
-            .flatten()
-            .filter(|(_, brought)| brought.gaps(range.clone()).next().as_ref() != Some(range))
-            .map(|(source, _)| *source)
-            .collect();
-        let lived = |source: &usize| self.mirrors.is_living(*source);
-        let living: Vec<usize> = by.iter().copied().filter(lived).collect();
-        // What an earlier run left of it may be what is bad.
-        let whole = match by[..] {
-            [only] => brought(only).is_some_and(|brought| brought.covers(range)),
+    /// The sources that brought some of a range in this run, and whether there is no more of it: what an earlier run left may be
+    /// what is bad.
+    pub(super) fn authors(&self, range: &Range<u64>) -> (Vec<usize>, bool) {
+        let all = self.brought.iter().flatten();
+        let some = all.filter(|(_, brought)| {
+            let gap = brought.gaps(range.clone()).next();
+            gap.as_ref() != Some(range)
+        });
+        let (by, brought): (Vec<usize>, Vec<&RangeSet>) =
+            some.map(|(source, brought)| (*source, brought)).unzip();
+        let whole = match brought[..] {
+            [only] => only.covers(range),
             _ => true,
         };
+        (by, whole)
+    }
+
+    /// A piece is bad for the `times`-th time: finds out whose it was, and says who brings it again. The bytes are voided later,
+    /// when nothing claims them any more. `since` is the time since the job's beginning.
+    pub(super) fn blame(&mut self, range: &Range<u64>, times: u32, since: Duration) -> Blame {
+        let (by, whole) = self.authors(range);
+        let lived = |source: &usize| self.mirrors.is_living(*source);
+        let living: Vec<usize> = by.iter().copied().filter(lived).collect();
         let again = self
             .mirrors
-            .on_bad_piece(if whole { &by } else { &[] }, times);
+            .on_bad_piece(if whole { &by } else { &[] }, times, since);
         let dropped: Vec<usize> = living
             .into_iter()
             .filter(|source| !self.mirrors.is_living(*source))
@@ -219,9 +224,21 @@ impl Table {
         Blame { by, dropped, again }
     }
 
+    /// Nobody works, and of the sources that could none may: what one alone was to bring is anybody's. Returns whether that helps.
+    pub(super) fn unbar(&mut self, now: Duration, since: Duration) -> bool {
+        let open = self.mirrors.order(since);
+        let stuck = !self.alone.is_empty()
+            && !open.is_empty()
+            && !open.iter().any(|source| self.has_work(*source, now));
+        if stuck {
+            self.alone.clear();
+        }
+        stuck
+    }
+
     /// A bad piece's bytes are to be fetched again from now on.
     pub(super) fn void(&mut self, range: Range<u64>) {
-        for brought in self.brought.iter_mut().flat_map(HashMap::values_mut) {
+        for brought in self.brought.iter_mut().flat_map(BTreeMap::values_mut) {
             brought.remove(range.clone());
         }
         self.plan.void(range);
@@ -230,7 +247,7 @@ impl Table {
     /// A piece is right: nobody has to be blamed for it any more.
     pub(super) fn settle(&mut self, range: &Range<u64>) {
         self.alone.retain(|(known, _)| known != range);
-        for brought in self.brought.iter_mut().flat_map(HashMap::values_mut) {
+        for brought in self.brought.iter_mut().flat_map(BTreeMap::values_mut) {
             brought.remove(range.clone());
         }
     }
@@ -307,7 +324,7 @@ mod tests {
     fn a_piece_of_two_sources_is_brought_again_by_one() {
         let mut table = table();
         let piece = write(&mut table, 0).start..write(&mut table, 1).end;
-        let blame = table.blame(&piece, 1);
+        let blame = table.blame(&piece, 1, NOW);
         assert_eq!((blame.by.len(), &blame.dropped[..]), (2, &[][..]));
         let Again::FromOne(one) = blame.again else {
             panic!("{blame:?}");
@@ -321,17 +338,50 @@ mod tests {
             (0..10, 10..20)
         );
         // Bad again, it is that one's alone.
-        let blame = table.blame(&piece, 2);
+        let blame = table.blame(&piece, 2, NOW);
         assert_eq!((blame.by, blame.dropped), (vec![one], vec![one]));
         table.void(piece);
         assert_eq!(write(&mut table, other), 0..10);
     }
 
     #[test]
+    fn what_one_alone_was_to_bring_is_anybodys_when_it_rests_and_nobody_works() {
+        let mut table = table();
+        let piece = write(&mut table, 0).start..write(&mut table, 1).end;
+        let Again::FromOne(one) = table.blame(&piece, 1, NOW).again else {
+            panic!("nobody alone");
+        };
+        table.void(piece.clone());
+        while let Some(held) = table.claim(1 - one, NOW) {
+            let Range { start, end } = held.claim.range;
+            table.reserve(held.claim.id, end - start, NOW);
+            table.wrote(held.claim.id, vec![Span { start, end, crc: 0 }]);
+            table.release(held.claim.id);
+        }
+        // The one can begin: it is waited for.
+        assert!(!table.unbar(NOW, NOW));
+        let place = haul_plan::Place {
+            source: one,
+            now: NOW,
+            flowing: 0,
+            redirected: false,
+            why: "busy",
+            jitter: 1.0,
+        };
+        let busy = haul_plan::Trouble::Busy {
+            retry_after: Some(100 * NOW),
+        };
+        table.mirrors.on_trouble(busy, &place);
+        assert!(!table.has_work(1 - one, NOW));
+        assert!(table.unbar(NOW, NOW) && !table.unbar(NOW, NOW));
+        assert_eq!(write(&mut table, 1 - one), 0..10);
+    }
+
+    #[test]
     fn a_piece_that_an_earlier_run_left_some_of_is_nobodys_fault() {
         let mut table = table();
         let piece = write(&mut table, 1);
-        let blame = table.blame(&(piece.start..piece.end + 5), 1);
+        let blame = table.blame(&(piece.start..piece.end + 5), 1, NOW);
         assert_eq!((blame.by, blame.dropped), (vec![1], vec![]));
         assert!(table.mirrors.is_living(1));
     }
@@ -341,7 +391,7 @@ mod tests {
         let mut table = table();
         let piece = write(&mut table, 1);
         table.settle(&piece);
-        assert!(table.blame(&piece, 1).by.is_empty());
+        assert!(table.blame(&piece, 1, NOW).by.is_empty());
         assert!(table.mirrors.is_living(1));
     }
 }

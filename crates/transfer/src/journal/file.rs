@@ -54,6 +54,16 @@ impl Journal {
         Ok(Self { file })
     }
 
+    /// Writes the header again, with what holds of the bytes from now on. To be called before bytes rest on it.
+    ///
+    /// # Errors
+    /// As [`Journal::append`].
+    pub fn restate(&mut self, header: &Header) -> io::Result<()> {
+        let line = Record::Header(header.clone()).to_line();
+        self.file.write_all(line.as_bytes())?;
+        self.file.sync_data()
+    }
+
     /// Appends one record a span and syncs them. The caller has synced the bytes they speak of.
     ///
     /// # Errors

@@ -9,6 +9,9 @@
 //! A piece that turned out to be bad is taken back by a record of its own, before other bytes are written there. It takes back
 //! every earlier record that touches it, for what is left of such a one has no CRC: less is claimed than the truth.
 //!
+//! Where validators cannot vouch for all bytes, because some came from other hosts and only digests would tell, the header says so.
+//! A run that goes on with such digests where there were none writes the header again, ahead of the bytes that rest on them.
+//!
 //! The first line is written before the first byte of the file, so that the journal is also what tells our partial files from
 //! files of others under the same name: those are never touched.
 //!
@@ -19,7 +22,7 @@ mod record;
 mod resume;
 
 pub use file::Journal;
-pub use record::{Gone, Header, Mark, Record, Span};
+pub use record::{Gone, Header, Joined, Mark, Record, Span};
 pub(crate) use resume::{Check, Kept, Unusable, is_journal, load};
 
 #[cfg(test)]

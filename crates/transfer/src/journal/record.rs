@@ -9,10 +9,23 @@ use url::Url;
 use haul_plan::{Checksum, Expected, Version};
 
 /// This format's number. What a journal with another speaks of is not used, and begun again.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// The longest line that is taken for a record, in bytes: a header with two long validators fits.
 pub(super) const LONGEST: usize = 32 * 1024;
+
+/// What bytes were joined on, beside the validators of a header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Joined {
+    /// Nothing: all of them are of the version that the validators name, or of one that the user or a validator vouched for.
+    #[default]
+    Version,
+    /// A digest of the whole was to find out at the end what is of another file.
+    Digest,
+    /// Digests of pieces were to find it out on the way; what was journalled need not have been looked at.
+    Pieces,
+}
 
 /// Which version of which resource a partial file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,16 +48,14 @@ pub struct Header {
     /// say nothing about them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// What vouches for the bytes. Unless a digest does so again in a later run, that one may not go on with them.
+    pub joined: Joined,
 }
 
 impl Header {
     /// A header for a resource of known length.
     #[must_use]
     pub fn new(url: &Url, length: u64, version: &Version, announced: &[Expected]) -> Self {
-        let text = |expected: &Expected| {
-            let digest = crate::checksum::hex(&expected.digest);
-            format!("{}:{digest}", expected.algorithm)
-        };
         Self {
             format: FORMAT,
             url: identity(url),
@@ -53,7 +64,26 @@ impl Header {
             last_modified: version.last_modified.clone(),
             announced: announced.iter().map(text).collect(),
             source: None,
+            joined: Joined::Version,
         }
+    }
+
+    /// The same, with bytes that are joined on this evidence; what they were joined on before counts as long as it is stronger.
+    #[must_use]
+    pub fn joined(mut self, on: Joined) -> Self {
+        self.joined = self.joined.max(on);
+        self
+    }
+
+    /// The same, with what else the origin announced by now.
+    #[must_use]
+    pub fn announcing(mut self, announced: &[Expected]) -> Self {
+        for text in announced.iter().map(text) {
+            if !self.announced.contains(&text) {
+                self.announced.push(text);
+            }
+        }
+        self
     }
 
     /// The same, with validators that are those of a mirror.
@@ -132,7 +162,7 @@ pub struct Gone {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// The first line.
+    /// The first line; and again where a later run joins bytes on other evidence, ahead of those bytes.
     Header(Header),
     /// The first line where nothing else will follow: all it says is that the partial file is haul's.
     Mark(Mark),
@@ -162,6 +192,12 @@ impl Record {
         }
         serde_json::from_slice(json).ok()
     }
+}
+
+/// A digest as the journal has it.
+fn text(expected: &Expected) -> String {
+    let digest = crate::checksum::hex(&expected.digest);
+    format!("{}:{digest}", expected.algorithm)
 }
 
 /// A URL's digest, without credentials and without the fragment, which never reaches the origin.

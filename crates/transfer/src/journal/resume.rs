@@ -78,7 +78,7 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
         other => other?,
     };
     let mut reader = BufReader::new(file);
-    let (header, mut length) = match next(&mut reader)? {
+    let (mut header, mut length) = match next(&mut reader)? {
         Some((Record::Header(header), length)) => (header, length),
         Some((Record::Mark(_), _)) => return Ok(None),
         _ => return Err(Unusable::Damaged),
@@ -97,6 +97,12 @@ pub(crate) fn load(path: &Path, url: &Url) -> Result<Option<Kept>, Unusable> {
             }
             Record::Void(gone) if gone.start < gone.end && gone.end <= header.length => {
                 spans.retain(|span| span.end <= gone.start || gone.end <= span.start);
+            }
+            Record::Header(newer)
+                if (newer.format, newer.length) == (FORMAT, header.length)
+                    && newer.url == header.url =>
+            {
+                header = newer;
             }
             _ => return Err(Unusable::Damaged),
         }

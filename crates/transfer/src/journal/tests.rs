@@ -44,6 +44,29 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
 }
 
 #[test]
+fn a_header_that_is_restated_holds_for_what_was_there_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, url) = (dir.path().join("j"), Url::parse("http://h.test/f").unwrap());
+    let span = Span {
+        start: 0,
+        end: 10,
+        crc: 1,
+    };
+    let first = header(url.as_str());
+    let mut journal = Journal::create(&path, &first).unwrap();
+    journal.append(std::slice::from_ref(&span)).unwrap();
+    let later = first.clone().joined(Joined::Pieces).joined(Joined::Digest);
+    journal.restate(&later).unwrap();
+    let kept = load(&path, &url).unwrap().unwrap();
+    assert_eq!((&kept.header, &kept.spans[..]), (&later, &[span][..]));
+    assert_eq!(kept.header.joined, Joined::Pieces);
+    assert_eq!(kept.length, std::fs::metadata(&path).unwrap().len());
+    // One of another file is damage.
+    journal.restate(&header("http://h.test/g")).unwrap();
+    assert!(matches!(load(&path, &url), Err(Unusable::Damaged)));
+}
+
+#[test]
 fn appended_spans_are_read_back_and_a_reopened_journal_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");

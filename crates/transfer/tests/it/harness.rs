@@ -23,6 +23,7 @@ pub(crate) struct Case {
     pub(crate) checksums: Vec<Checksum>,
     /// URLs of mirrors.
     pub(crate) mirrors: Vec<String>,
+    pub(crate) named: Option<Vec<String>>,
     pub(crate) pieces: Option<Pieces>,
     pub(crate) size: Option<u64>,
     pub(crate) stop: CancellationToken,
@@ -65,6 +66,7 @@ impl Case {
             output: None,
             checksums: Vec::new(),
             mirrors: Vec::new(),
+            named: None,
             pieces: None,
             size: None,
             stop: CancellationToken::new(),
@@ -96,6 +98,10 @@ impl Case {
                 .iter()
                 .map(|url| url.parse().unwrap())
                 .collect(),
+            named: self
+                .named
+                .as_ref()
+                .map(|named| named.iter().map(|url| url.parse().unwrap()).collect()),
             pieces: self.pieces.clone(),
             size: self.size,
             headers: Default::default(),

@@ -29,6 +29,7 @@ async fn all(case: &Case, urls: Vec<String>) {
             checksums: Vec::new(),
             mirrors: Vec::new(),
             pieces: None,
+            named: None,
             size: None,
             headers: Default::default(),
         };

@@ -13,6 +13,7 @@ mod hosts;
 mod mirrors;
 mod mirrors_found;
 mod mirrors_pieces;
+mod mirrors_resumed;
 mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;

@@ -453,3 +453,45 @@ async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
     let ran = from(&mut case, &[&without, &good]).await;
     assert_eq!(ran.outcome().bytes, content().length());
 }
+
+/// Whoever wrote a document is not who runs this: what the user gave is for hosts that the user named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
+    let mut case = Case::new();
+    case.client.credentials.bearer = Some(haul_net::Secret::new("s3cret".into()));
+    let token = http::HeaderValue::from_static("t0ken");
+    case.client.headers.insert("x-api-key", token);
+    let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    case.named = Some(vec![b.url("/other")]);
+    let origins = [&a, &b];
+    from(&mut case, &origins).await.outcome();
+    case.assert_file(&content());
+    for (origin, named) in [(&a, false), (&b, true)] {
+        assert!(origin.sent() > 0);
+        for asked in origin.asked() {
+            assert_eq!(asked.header("x-api-key").is_some(), named);
+            assert_eq!(asked.header("authorization").is_some(), named);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_in_a_documents_url_is_for_that_very_host() {
+    let mut case = Case::new();
+    case.named = Some(Vec::new());
+    let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
+    case.mirrors = vec![b.url("/f.bin")];
+    let url = a.url("/f.bin").replace("http://", "http://me:s3cret@");
+    case.get(&url).await.outcome();
+    assert!(
+        a.asked()
+            .iter()
+            .all(|asked| asked.header("authorization").is_some())
+    );
+    assert!(b.sent() > 0);
+    assert!(
+        b.asked()
+            .iter()
+            .all(|asked| asked.header("authorization").is_none())
+    );
+}

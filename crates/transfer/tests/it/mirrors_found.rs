@@ -19,7 +19,12 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A document about the right file, with this place.
 fn document(place: &str) -> String {
-    let bytes = content().to_vec();
+    document_of(&content(), place)
+}
+
+/// One about this file.
+fn document_of(content: &Content, place: &str) -> String {
+    let bytes = content.to_vec();
     let pieces: String = bytes
         .chunks(200_000)
         .map(|piece| format!("<hash>{}</hash>", hex(&Sha256::digest(piece))))
@@ -29,7 +34,7 @@ fn document(place: &str) -> String {
          <hash type=\"sha-256\">{}</hash><pieces length=\"200000\" type=\"sha-256\">{pieces}</pieces>\
          <url>{place}</url></file></metalink>",
         bytes.len(),
-        content().sha256()
+        content.sha256()
     )
 }
 
@@ -155,4 +160,131 @@ async fn a_login_is_not_for_those_whom_an_origin_names() {
             .iter()
             .all(|asked| asked.header("authorization").is_none())
     );
+}
+
+/// An origin over TLS, one without and one with, and a case that believes the first and the last.
+async fn origins(resource: impl Fn(&Origin, &Origin) -> [Resource; 2]) -> (Case, [Origin; 3]) {
+    let authority = haul_lab::Authority::new();
+    let issued = authority.issue(&["127.0.0.1"]);
+    // Whoever is on the way may give other bytes under the same tag.
+    let other = Content::random(4, content().length());
+    let plain = paced(Resource::bare(other).etag("\"same\"")).await;
+    let secure = Origin::builder()
+        .resource("/f.bin", Resource::bare(content()).etag("\"same\""))
+        .tls(issued.server(None))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let [file, document] = resource(&plain, &secure);
+    let origin = Origin::builder()
+        .resource("/f.bin", file)
+        .resource("/f.meta4", document)
+        .tls(issued.server(None))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await;
+    let mut case = case();
+    case.client.tls.cacert = Some(authority.pem().into_bytes());
+    (case, [origin, plain, secure])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
+    let link = |url: &str| format!("<{url}>; rel=describedby; type=\"application/metalink4+xml\"");
+    // By a field, by a document, and to a document.
+    for way in 0..3 {
+        let (case, [origin, plain, secure]) = origins(|plain, secure| {
+            let file = Resource::bare(content()).etag("\"same\"");
+            let links = match way {
+                0 => format!("{}, {}", duplicate(plain), duplicate(secure)),
+                1 => link("/f.meta4"),
+                _ => link(&plain.url("/f.bin")),
+            };
+            let places = format!("{}</url><url>{}", plain.url("/f.bin"), secure.url("/f.bin"));
+            let document = Resource::new(Content::fixed(document(&places)));
+            [file.header("Link", &links), document]
+        })
+        .await;
+        case.get(&origin.url("/f.bin")).await.outcome();
+        case.assert_file(&content());
+        assert_eq!(plain.asked().len(), 0, "{way}");
+        assert_eq!(secure.sent() > 0, way < 2, "{way}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
+    let (mut case, [origin, plain, _]) = origins(|plain, _| {
+        let file = Resource::bare(content()).etag("\"same\"");
+        let document = Resource::new(Content::fixed(""));
+        [file.header("Link", &duplicate(plain)), document]
+    })
+    .await;
+    plain.swap("/f.bin", Resource::bare(content()).etag("\"same\""));
+    case.client.redirects.allow_downgrade = true;
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert!(plain.sent() > 0);
+    case.assert_file(&content());
+}
+
+/// What was there before the new version: the same length, and mirrors that still have it.
+fn older() -> Content {
+    Content::random(9, content().length())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
+    let hash = |document: &str| document.split_once("<pieces").unwrap().0.to_owned();
+    let url = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
+    // By digests of pieces, and by that of the whole alone.
+    for pieces in [true, false] {
+        let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+        let mut stale = document_of(&older(), &mirror.url("/f.bin"));
+        if !pieces {
+            stale = hash(&stale) + &url(&stale);
+        }
+        let (case, origin) = (case(), describing(Resource::new(content()), stale).await);
+        let ran = case.get(&origin.url("/f.bin")).await;
+        ran.outcome();
+        assert!(ran.warned("is not about the version it has"), "{pieces}");
+        assert_eq!(ran.outcome().final_url.as_str(), origin.url("/f.bin"));
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
+    let mirror = paced(Resource::bare(older()).etag("\"old\"")).await;
+    let stale = document_of(&older(), &mirror.url("/f.bin"));
+    let (mut case, origin) = (case(), describing(Resource::new(content()), stale).await);
+    case.checksums = vec![crate::mirrors::sha256()];
+    case.get(&origin.url("/f.bin")).await.outcome();
+    assert_eq!(mirror.asked().len(), 0);
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_may_not_be_large() {
+    for large in [true, false] {
+        let mirror = paced(Resource::bare(content()).etag("\"other\"")).await;
+        let padding = if large { 1 << 20 } else { 1 << 19 };
+        let document = document(&mirror.url("/f.bin")) + &" ".repeat(padding);
+        let (case, origin) = (case(), describing(Resource::new(content()), document).await);
+        case.get(&origin.url("/f.bin")).await.outcome();
+        assert_eq!(mirror.asked().is_empty(), large);
+        case.assert_file(&content());
+    }
+}
+
+/// A document takes a connection as everything does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
+    let mut case = case();
+    case.options.connections = haul_transfer::Connections::Fixed(1);
+    let document = document("http://127.0.0.1:9/f.bin");
+    let origin = describing(Resource::new(content()), document).await;
+    case.get(&origin.url("/f.bin")).await.outcome();
+    let open = origin.asked().iter().map(|asked| asked.open).max();
+    assert_eq!(open, Some(1));
+    case.assert_file(&content());
 }

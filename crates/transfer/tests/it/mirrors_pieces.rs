@@ -221,3 +221,31 @@ async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
     assert_eq!(ran.outcome().checksums[0].1, content().sha256());
     case.assert_file(&content());
 }
+
+/// More mirrors than are used at a time, and most of them slow to answer: the one that is to bring a bad piece is one that is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_piece_of_two_is_brought_again_however_many_sources_there_are() {
+    let mut case = case();
+    case.options.segment = Some(175_000);
+    let mut bytes = content().to_vec();
+    bytes[150_000] ^= 1;
+    let bad = Content::fixed(bytes);
+    let mut origins = vec![
+        paced(tagged(bad.clone(), "\"a\"")).await,
+        paced(tagged(bad, "\"b\"")).await,
+    ];
+    for number in 0..18 {
+        let resource = tagged(content(), &format!("\"{number}\""));
+        let slow = haul_lab::Origin::builder().resource("/f.bin", resource);
+        origins.push(
+            slow.latency(std::time::Duration::from_secs(1))
+                .start()
+                .await,
+        );
+    }
+    case.client.stall_timeout = std::time::Duration::from_secs(5);
+    let origins: Vec<&haul_lab::Origin> = origins.iter().collect();
+    let ran = from(&mut case, &origins).await;
+    ran.outcome();
+    case.assert_file(&content());
+}

@@ -1,0 +1,161 @@
+//! What of several hosts' bytes a later run may go on with: none for which only digests vouched that it does not have.
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_plan::{Algorithm, Pieces};
+use haul_transfer::GetError;
+use sha2::{Digest, Sha256};
+
+use crate::harness::{Case, content};
+use crate::mirrors::{from, paced, sha256};
+
+/// Other bytes, as many, under another tag: only a digest tells.
+async fn evil() -> Origin {
+    let other = Content::random(9, content().length());
+    paced(Resource::bare(other).etag("\"evil\"")).await
+}
+
+/// One piece that is the whole file: nobody looks at it before all of it is there.
+fn one_piece() -> Pieces {
+    let digest = Sha256::digest(content().to_vec());
+    Pieces::new(Algorithm::Sha256, content().length(), [digest]).unwrap()
+}
+
+/// Ends the job when this origin has sent some of the file.
+async fn stop_after(case: &Case, origin: &Origin) {
+    while origin.sent() < content().length() / 3 {
+        tokio::task::yield_now().await;
+    }
+    case.stop.cancel();
+}
+
+/// An origin whose document names a mirror, and has this digest.
+async fn describing(mirror: &Origin, digests: &str) -> Origin {
+    let link = "</f.meta4>; rel=describedby; type=\"application/metalink4+xml\"";
+    let document = format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f.bin\"><size>{}</size>\
+         {digests}<url>{}</url></file></metalink>",
+        content().length(),
+        mirror.url("/f.bin")
+    );
+    Origin::builder()
+        .resource("/f.bin", Resource::new(content()).header("Link", link))
+        .resource("/f.meta4", Resource::new(Content::fixed(document)))
+        .rate_per_connection(1 << 20)
+        .start()
+        .await
+}
+
+/// A run that finds the document and is stopped, and the origin as it is when that cannot be read any more.
+async fn stopped(case: &mut Case, digests: &str) -> Origin {
+    case.options.mirror_links = true;
+    let mirror = evil().await;
+    let origin = describing(&mirror, digests).await;
+    let url = origin.url("/f.bin");
+    let (ran, ()) = tokio::join!(case.get(&url), stop_after(case, &mirror));
+    assert!(ran.promises());
+    case.stop = Default::default();
+    let gone = Resource::new(content()).rule(When::always(), breakage::status(503));
+    origin.swap("/f.meta4", gone);
+    origin
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_what_pieces_of_a_document_vouched_for_is_not_gone_on_with_when_it_cannot_be_read() {
+    let mut case = Case::new();
+    let pieces = format!(
+        "<pieces length=\"{}\" type=\"sha-256\"><hash>{}</hash></pieces>",
+        content().length(),
+        content().sha256()
+    );
+    let origin = stopped(&mut case, &pieces).await;
+    let ran = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    assert!(ran.warned("bytes of several hosts"));
+    case.assert_file(&content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_digest_of_a_document_that_cannot_be_read_any_more_is_compared_all_the_same() {
+    let mut case = Case::new();
+    let digest = format!("<hash type=\"sha-256\">{}</hash>", content().sha256());
+    let origin = stopped(&mut case, &digest).await;
+    let ran = case.get(&origin.url("/f.bin")).await;
+    let error = ran.error();
+    assert!(matches!(error, GetError::Checksum { .. }), "{error}");
+    assert!(!case.path().exists());
+}
+
+/// Run by a Metalink file or with a checksum first, and then by the bare URL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
+    for pieces in [true, false] {
+        let mut case = Case::new();
+        match pieces {
+            true => case.pieces = Some(one_piece()),
+            false => case.checksums = vec![sha256()],
+        }
+        let (good, evil) = (paced(Resource::new(content())).await, evil().await);
+        let (stop, origins) = (case.stop.clone(), [&good, &evil]);
+        let watch = async {
+            while evil.sent() < content().length() / 3 {
+                tokio::task::yield_now().await;
+            }
+            stop.cancel();
+        };
+        let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
+        assert!(ran.promises());
+        case.stop = Default::default();
+        (case.pieces, case.checksums) = (None, Vec::new());
+        let ran = from(&mut case, &[&good]).await;
+        assert_eq!(ran.outcome().resumed, 0);
+        assert!(ran.warned("bytes of several hosts"));
+        case.assert_file(&content());
+    }
+}
+
+/// The run that joins bytes on digests need not be the first: what an earlier one left was the origin's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
+    let mut case = Case::new();
+    let (good, evil) = (paced(Resource::new(content())).await, evil().await);
+    let url = good.url("/f.bin");
+    let (ran, ()) = tokio::join!(case.get(&url), stop_after(&case, &good));
+    assert!(ran.promises());
+    (case.stop, case.pieces) = (Default::default(), Some(one_piece()));
+    let (stop, origins) = (case.stop.clone(), [&good, &evil]);
+    let watch = async {
+        while evil.sent() < content().length() / 8 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
+    assert!(ran.promises());
+    (case.stop, case.pieces) = (Default::default(), None);
+    let ran = from(&mut case, &[&good]).await;
+    assert_eq!(ran.outcome().resumed, 0);
+    case.assert_file(&content());
+}
+
+/// With digests of whatever kind nothing has to be fetched again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b1_a_digest_of_the_whole_does_for_what_pieces_vouched_for() {
+    let mut case = Case::new();
+    case.pieces = Some(one_piece());
+    let (a, b) = (
+        paced(Resource::bare(content()).etag("\"a\"")).await,
+        paced(Resource::bare(content()).etag("\"b\"")).await,
+    );
+    let (stop, origins) = (case.stop.clone(), [&a, &b]);
+    let watch = async {
+        while b.sent() < content().length() / 3 {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    };
+    let (_, ()) = tokio::join!(from(&mut case, &origins), watch);
+    (case.stop, case.pieces, case.checksums) = (Default::default(), None, vec![sha256()]);
+    let ran = from(&mut case, &[&a]).await;
+    assert!(ran.outcome().resumed > 0);
+    case.assert_file(&content());
+}
