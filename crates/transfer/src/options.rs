@@ -115,7 +115,7 @@ pub struct Job {
     pub checksums: Vec<Checksum>,
     /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails or
     /// has another file is dropped. Their word is compared with each other's where there is something to compare (a digest, an
-    /// entity tag in common); where there is not, only the sizes are, and that they have the same file is the caller's word: give
+    /// entity tag in common); where there is not, only sizes and dates are, and that they have the same file is the caller's word: give
     /// a checksum or `pieces` where that is not enough.
     pub mirrors: Vec<Url>,
     /// Where the URLs above are those of a document that somebody else wrote: URLs of the origins that the user named. What the

@@ -22,8 +22,8 @@ pub(super) struct Meant {
 }
 
 impl Meant {
-    /// Whether what a source has is the file. `named`: the user says so.
-    pub(super) fn compare(&self, found: &Found<'_>, named: bool) -> Result<(), Mismatch> {
+    /// Whether what a source has is the file. `named`: the user says so. Returns whether anything but that and the length does.
+    pub(super) fn compare(&self, found: &Found<'_>, named: bool) -> Result<bool, Mismatch> {
         if self.version.length != found.version.length {
             return Err(Mismatch::Size {
                 expected: self.version.length,
@@ -43,12 +43,26 @@ impl Meant {
         let tags = self.version.etag.as_ref().zip(found.version.etag.as_ref());
         let tagged = tags.is_some_and(|(a, b)| a.strong_eq(b));
         let Evidence { verified, told } = self.evidence;
-        if !(verified || common || tagged || named) {
-            return Err(Mismatch::Unproven);
-        }
+        let dated = match verified || common || tagged {
+            true => true,
+            false if named => self.is_dated(found.version)?,
+            false => return Err(Mismatch::Unproven),
+        };
         if !found.version.may_be_joined(verified, told) {
             return Err(Mismatch::Unpinned);
         }
-        Ok(())
+        Ok(dated)
+    }
+
+    /// Whether a source's file is of the same date, as far as both say: copies mostly keep it.
+    fn is_dated(&self, version: &Version) -> Result<bool, Mismatch> {
+        let date = |version: &Version| {
+            let text = version.last_modified.as_deref()?;
+            httpdate::parse_http_date(text).ok()
+        };
+        match (date(&self.version), date(version)) {
+            (Some(a), Some(b)) if a != b => Err(Mismatch::Date),
+            (a, b) => Ok(a.is_some() && b.is_some()),
+        }
     }
 }

@@ -340,6 +340,38 @@ fn reserves_come_in_when_others_are_dropped() {
 }
 
 #[test]
+fn a_date_that_differs_tells_against_the_users_word_and_against_nothing_else() {
+    let dated = |tag, day: Option<u8>| Version {
+        last_modified: day.map(|day| format!("Sun, {day:02} Nov 1994 08:49:37 GMT")),
+        ..version(10, Some(tag))
+    };
+    for (evidence, digests) in [
+        (Evidence::default(), vec![]),
+        (Evidence::default(), digest(1)),
+        (VERIFIED, vec![]),
+    ] {
+        let proven = evidence.verified || !digests.is_empty();
+        let begin = |mine: Option<u8>, theirs: Option<u8>| {
+            let mut mirrors = begun(2, true, evidence);
+            let (mine, known) = (dated("\"v\"", mine), digest(1));
+            let found = Found {
+                version: &mine,
+                digests: &known,
+            };
+            mirrors.begin(0, &found, evidence);
+            let admitted = admit(&mut mirrors, &dated("\"w\"", theirs), &digests);
+            (admitted, mirrors.take_doubt(), mirrors.take_doubt())
+        };
+        let (admitted, doubt, _) = begin(Some(6), Some(13));
+        let expected = if proven { Ok(()) } else { Err(Mismatch::Date) };
+        assert_eq!((admitted, doubt), (expected, false));
+        assert_eq!(begin(Some(6), Some(6)), (Ok(()), false, false));
+        assert_eq!(begin(Some(6), None), (Ok(()), !proven, false));
+        assert_eq!(begin(None, None), (Ok(()), !proven, false));
+    }
+}
+
+#[test]
 fn who_brought_all_of_a_bad_piece_is_dropped_and_of_several_one_brings_it_again() {
     let mut mirrors = begun(3, true, VERIFIED);
     assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(2));

@@ -55,6 +55,9 @@ pub enum Mismatch {
     /// A file with another digest.
     #[error("it announces another {0} than the others")]
     Digest(Algorithm),
+    /// A file of another date, and nothing says that it is the same all the same.
+    #[error("it has a file of another date than the others")]
+    Date,
     /// Nothing but the length agrees, and nobody vouches for it.
     #[error("nothing tells that it has the same version")]
     Unproven,

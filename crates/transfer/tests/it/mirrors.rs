@@ -495,3 +495,35 @@ async fn a_login_in_a_documents_url_is_for_that_very_host() {
             .all(|asked| asked.header("authorization").is_none())
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_another_date_gives_no_byte_unless_a_digest_would_tell() {
+    let dated = |tag, day: &str| copy(tag).last_modified(&format!("{day} Nov 1994 08:49:37 GMT"));
+    for verified in [false, true] {
+        let mut case = Case::new();
+        if verified {
+            case.checksums = vec![sha256()];
+        }
+        let good = paced(dated("\"a\"", "Sun, 06")).await;
+        let other = paced(dated("\"b\"", "Sun, 13")).await;
+        let ran = from(&mut case, &[&good, &other]).await;
+        ran.outcome();
+        assert_eq!(other.asked().len() > 1, verified);
+        assert_eq!(ran.warned("of another date"), !verified);
+        assert!(!ran.warned("nothing but its size"));
+        case.assert_file(&content());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_only_sizes_were_compared_is_told_once() {
+    let mut case = Case::new();
+    let mut origins = Vec::new();
+    for tag in ["\"a\"", "\"b\"", "\"c\""] {
+        origins.push(paced(copy(tag)).await);
+    }
+    let ran = from(&mut case, &origins.iter().collect::<Vec<_>>()).await;
+    ran.outcome();
+    let told = |event: &&haul_transfer::Event| matches!(event, haul_transfer::Event::Warning { text, .. } if text.contains("nothing but its size"));
+    assert_eq!(ran.events.iter().filter(told).count(), 1);
+}
