@@ -59,6 +59,7 @@ fn transport(kind: &Kind) -> String {
         Kind::Tls(TlsProblem::Revoked) => "certificate revoked",
         Kind::Tls(TlsProblem::NotTls) => "no TLS spoken",
         Kind::Tls(_) => "TLS failed",
+        Kind::NoRoom(_) => "no room on the host's connection",
         Kind::Stall => "silent for too long",
         Kind::Closed => "the connection was closed",
         Kind::Protocol => "not HTTP",

@@ -132,9 +132,16 @@ impl Errand {
         self.job.checksums.iter().any(|sum| sum.digest.is_some())
     }
 
-    /// The URL as it may be shown, by which it is known between runs.
+    /// The URL as it may be shown, by which it is known between runs. Where something of it is masked, a digest of all of it stands
+    /// behind it: two URLs that differ in what nobody may see are two jobs.
     pub(super) fn shown(&self) -> String {
-        shown(&self.url).to_string()
+        let bare = haul_net::without_credentials(&self.url);
+        let shown = shown(&bare).to_string();
+        if shown == bare.as_str() {
+            return shown;
+        }
+        let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();
+        format!("{shown}#{}", &digest[..16])
     }
 
     /// The name, by which it is known between runs.

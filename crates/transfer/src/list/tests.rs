@@ -146,7 +146,7 @@ fn c2_long_lines_and_other_encodings_cost_themselves_alone() {
 fn c2_options_and_mirrors_as_aria2_has_them() {
     let sha = "ab".repeat(32);
     let text = format!(
-        "http://a/1\tftp://b/1\thttps://c/1\n  out=d/e.iso\r\n\n# comment\n\tdir=/data\n checksum=sha-256={sha}\n \
+        "http://a/1\tftp://b/1\thttps://c/1\n  out=d/e.iso\r\n\n# comment\n\tdir=data\n checksum=sha-256={sha}\n \
          checksum=sha256:{sha}\n  header=X-A: b\n  header=X-A: c\n  referer=http://r/\n  split=5\n  http-passwd=s3cret\n\
          http://a/2\n   http://a/3?out=x\n  user-agent=x\n"
     );
@@ -162,7 +162,7 @@ fn c2_options_and_mirrors_as_aria2_has_them() {
         ["https://c/1"]
     );
     assert_eq!(entry.path.as_deref(), Some(Path::new("d/e.iso")));
-    assert_eq!(entry.directory.as_deref(), Some(Path::new("/data")));
+    assert_eq!(entry.directory.as_deref(), Some(Path::new("data")));
     assert!(entry.checksums.len() == 2 && entry.checksums[0] == entry.checksums[1]);
     assert_eq!(entry.checksums[0].digest, Some(vec![0xab; 32]));
     assert_eq!(

@@ -245,3 +245,23 @@ async fn c6_shards_are_gone_on_with() {
         assert!(found[&number.to_string()] == small(number).to_vec());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c6_urls_that_differ_in_what_is_masked_are_two_jobs() {
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..Lot::new()
+    };
+    let origin = shelf(2).start().await;
+    let url = |key: &str| origin.url(&format!("/1?token={key}"));
+    let first = lot.get([url("A")]).await;
+    assert_eq!(first.counts(), (1, 0, 0));
+    assert!(
+        !first.rows[0].url.contains("token=A"),
+        "{}",
+        first.rows[0].url
+    );
+    let second = lot.get([url("A"), url("B")]).await;
+    assert_eq!((second.summary.earlier, second.counts()), (1, (1, 0, 0)));
+    assert_eq!(lot.listing().len(), 2);
+}
