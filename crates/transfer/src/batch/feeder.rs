@@ -199,7 +199,8 @@ impl Feeder {
         if errand.staged.is_some() && self.present.may_be(directory, target.path()) {
             unstage(target.path());
         }
-        if errand.staged.is_none() && self.present.may_be(directory, &errand.path) {
+        let named = Target::new(errand.path.clone());
+        if errand.staged.is_none() && self.present.may_be(named.directory(), &errand.path) {
             if self
                 .past
                 .as_ref()

@@ -110,7 +110,10 @@ async fn b6_a_file_that_is_there_is_held_to_what_the_list_says_of_it() {
     assert_eq!(ran.counts(), (1, 0, 2));
     assert_eq!(ran.row("/1").checksums[0].1, small(1).sha256());
     for (name, kept) in [("2", small(3).to_vec()), ("3", b"of another size".to_vec())] {
-        assert!(ran.error(&format!("/{name}")).contains("exists already"));
+        assert!(
+            ran.error(&format!("/{name}"))
+                .contains("is not the one that the list says")
+        );
         assert_eq!(std::fs::read(lot.path(name)).unwrap(), kept);
     }
     assert!(origin.asked().is_empty());
