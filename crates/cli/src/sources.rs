@@ -159,6 +159,8 @@ fn entry(file: MetalinkFile) -> Option<Entry> {
         path: Some(file.path),
         checksums: file.checksums,
         size: file.size,
+        pieces: file.pieces,
+        stranger: true,
         ..Entry::new(0, url)
     })
 }

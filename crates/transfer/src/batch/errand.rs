@@ -77,8 +77,8 @@ impl Errand {
                 output: Output::File(staged.as_ref().unwrap_or(&path).clone()),
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
-                pieces: None,
-                named: None,
+                pieces: entry.pieces,
+                named: entry.stranger.then(Vec::new),
                 size: entry.size,
                 headers: entry.headers,
             },
@@ -95,6 +95,15 @@ impl Errand {
             begun: None,
             road: Road::Quick { ranges: true },
         }
+        .with_pieces()
+    }
+
+    /// Digests of pieces are looked at on the roads of partial files alone.
+    fn with_pieces(mut self) -> Self {
+        if self.job.pieces.is_some() {
+            self.road = Road::Engine;
+        }
+        self
     }
 
     /// The file that is written to.
@@ -110,7 +119,9 @@ impl Errand {
         }
         self.job.url = self.job.mirrors.remove(0);
         self.course = Course::new(retry.clone());
-        self.road = Road::Quick { ranges: true };
+        if self.job.pieces.is_none() {
+            self.road = Road::Quick { ranges: true };
+        }
         true
     }
 

@@ -22,6 +22,7 @@ struct Record {
     size: Option<u64>,
     headers: Vec<(String, Vec<u8>)>,
     engine: bool,
+    stranger: bool,
 }
 
 /// Writes a job down; `None` for one that must be kept in memory, since it knows more than is written.
@@ -31,7 +32,7 @@ pub(super) fn write(errand: &Errand) -> Option<Vec<u8>> {
         Road::Engine => true,
         _ => return None,
     };
-    if errand.have.is_some() || errand.attempts > 0 {
+    if errand.have.is_some() || errand.attempts > 0 || errand.job.pieces.is_some() {
         return None;
     }
     let checksums = errand.job.checksums.iter().map(|sum| {
@@ -52,6 +53,7 @@ pub(super) fn write(errand: &Errand) -> Option<Vec<u8>> {
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect(),
         engine,
+        stranger: errand.job.named.is_some(),
     };
     serde_json::to_vec(&record).ok()
 }
@@ -83,6 +85,7 @@ pub(super) fn read(record: &[u8], retry: &RetryOptions) -> Option<Errand> {
             .collect::<Option<_>>()?,
         size: record.size,
         headers,
+        stranger: record.stranger,
         ..Entry::new(record.line, record.url.parse().ok()?)
     };
     let mut errand = Errand::new(record.id, entry, (record.path, record.staged), retry);
@@ -105,6 +108,7 @@ mod tests {
             "sha256".parse().unwrap(),
         ];
         entry.size = Some(9);
+        entry.stranger = true;
         let value = HeaderValue::from_bytes(b"caf\xe9").unwrap();
         entry.headers.append("x-a", value.clone());
         entry.headers.append("x-a", HeaderValue::from_static("two"));

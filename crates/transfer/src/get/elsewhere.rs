@@ -15,9 +15,25 @@ use super::landing::Landing;
 use super::verifier::Verifier;
 use crate::error::GetError;
 use crate::event::Event;
+use crate::options::Job;
 
 /// Connections of one job in all, however many sources it has.
 const MOST: usize = 64;
+
+/// The URL that credentials are for which may be sent to a job's own source.
+pub(super) fn given(job: &Job) -> &Url {
+    match &job.named {
+        None => &job.url,
+        Some(named) => by_document(named, &job.url),
+    }
+}
+
+/// The same for a source that a document named: one of its origin that the user named, or nobody's.
+fn by_document<'a>(named: &'a [Url], source: &Url) -> &'a Url {
+    let origin = source.origin();
+    let mut known = named.iter().filter(|url| url.origin() == origin);
+    known.next().unwrap_or(&NOBODY)
+}
 
 /// A URL of no origin: what is for it is for nobody.
 static NOBODY: LazyLock<Url> = LazyLock::new(|| {
@@ -40,9 +56,7 @@ impl Run<'_> {
             let named = self.sources[..self.named].get(source);
             return named.unwrap_or(&self.job.url);
         };
-        let origin = self.sources[source].origin();
-        let mut known = named.iter().filter(|url| url.origin() == origin);
-        known.next().unwrap_or(&NOBODY)
+        by_document(named, &self.sources[source])
     }
 
     /// The sources of a job: its URL and its mirrors, each once.

@@ -24,6 +24,7 @@ use url::Url;
 use super::Inner;
 use super::ask::Ask;
 use super::batch::Batch;
+use super::elsewhere::given;
 use super::failure::Failure;
 use super::finish::Wanted;
 use super::first::{Begun, Brings, conditions};
@@ -186,7 +187,7 @@ impl Quick<'_> {
             own: &self.job.headers,
             client: &self.engine.client,
             url,
-            given: &self.job.url,
+            given: given(self.job),
             range: self.ranges.then(first),
             pinned: None,
             if_range: false,

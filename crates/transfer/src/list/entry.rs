@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use haul_plan::Checksum;
+use haul_plan::{Checksum, Pieces};
 use http::HeaderMap;
 use url::Url;
 
@@ -18,14 +18,18 @@ pub struct Entry {
     pub mirrors: Vec<Url>,
     /// Where it goes: relative, without `..`, never a companion's name.
     pub path: Option<PathBuf>,
-    /// The directory that the path is under, in place of the batch's own. It may be absolute: whoever wrote the list chose it.
+    /// The directory that the path is under, beneath that of the batch.
     pub directory: Option<PathBuf>,
     /// What its bytes must be; each has a digest.
     pub checksums: Vec<Checksum>,
     /// How many bytes it must have.
     pub size: Option<u64>,
+    /// Digests of its pieces.
+    pub pieces: Option<Pieces>,
     /// Header fields for its requests. Their values are marked as secrets.
     pub headers: HeaderMap,
+    /// Whether somebody else than the user named its hosts: what is for hosts that the user named goes to none of them.
+    pub stranger: bool,
 }
 
 impl Entry {
@@ -40,7 +44,9 @@ impl Entry {
             directory: None,
             checksums: Vec::new(),
             size: None,
+            pieces: None,
             headers: HeaderMap::new(),
+            stranger: false,
         }
     }
 }

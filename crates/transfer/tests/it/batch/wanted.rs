@@ -216,3 +216,62 @@ async fn header_fields_of_a_list_go_to_its_origin_and_no_further() {
         assert_eq!(asked.header("accept"), Some("image/*"));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_for_hosts_that_the_user_named_goes_to_none_that_a_document_named() {
+    let large = haul_lab::Content::random(1, 2 << 20);
+    let origin = shelf(2)
+        .resource("/large", Resource::new(large))
+        .start()
+        .await;
+    let mut lot = Lot::new();
+    lot.client
+        .headers
+        .insert("private-token", "s3cret".parse().unwrap());
+    let entry = |path: &str, stranger| {
+        Ok(Entry {
+            stranger,
+            ..Entry::new(1, origin.url(path).parse().unwrap())
+        })
+    };
+    let entries = [entry("/0", true), entry("/large", true), entry("/1", false)];
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (3, 0, 0));
+    for asked in origin.asked() {
+        let token = asked.header("private-token");
+        assert_eq!(token.is_some(), asked.path() == "/1", "{}", asked.path());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_of_a_document_are_looked_at_in_a_batch_too() {
+    use sha2::Digest;
+    let content = haul_lab::Content::random(1, 100_000);
+    let mut damaged = content.to_vec();
+    damaged[70_000] ^= 1;
+    let bad = Resource::new(haul_lab::Content::fixed(damaged));
+    let bad = Origin::builder().resource("/f", bad).start().await;
+    let good = Origin::builder()
+        .resource("/f", Resource::new(content.clone()))
+        .start()
+        .await;
+    let digests = content.to_vec();
+    let digests = digests
+        .chunks(50_000)
+        .map(|piece| sha2::Sha256::digest(piece).to_vec());
+    let algorithm = "sha256".parse().unwrap();
+    let digests: Vec<Vec<u8>> = digests.collect();
+    let pieces = haul_plan::Pieces::new(algorithm, 50_000, digests).unwrap();
+    let entry = Entry {
+        mirrors: vec![good.url("/f").parse().unwrap()],
+        size: Some(100_000),
+        pieces: Some(pieces),
+        ..Entry::new(1, bad.url("/f").parse().unwrap())
+    };
+    let lot = Lot::new();
+    assert_eq!(
+        lot.run(Box::new([Ok(entry)].into_iter())).await.counts(),
+        (1, 0, 0)
+    );
+    lot.assert_file("f", &content);
+}
