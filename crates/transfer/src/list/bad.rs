@@ -7,6 +7,7 @@ use haul_net::shown_text;
 use haul_plan::{ChecksumError, PathProblem};
 
 use super::lines::LONGEST;
+use super::source::LONGEST_URL;
 
 /// The most characters of a line that a message shows.
 const EXCERPT: usize = 80;
@@ -46,6 +47,9 @@ pub enum Problem {
     /// A URL with a tab, NUL or the like in it, which would vanish in one program and end the URL in another.
     #[error("a URL has no control characters")]
     Control,
+    /// A URL longer than any server takes.
+    #[error("a URL has at most {LONGEST_URL} bytes")]
+    LongUrl,
     /// A record without a URL.
     #[error("there is no URL")]
     NoUrl,

@@ -8,8 +8,14 @@ use super::entry::Entry;
 /// More mirrors of one file than this are a mistake.
 pub(super) const MOST_MIRRORS: usize = 256;
 
+/// The longest URL, in bytes: twice what servers take. Thousands of them are held at a time.
+pub(super) const LONGEST_URL: usize = 16 << 10;
+
 /// A URL that can be downloaded, with a login if it has one.
 pub(super) fn url(text: &str) -> Result<Url, Problem> {
+    if text.len() > LONGEST_URL {
+        return Err(Problem::LongUrl);
+    }
     // A parser of URLs leaves such characters out, and two URLs would become one.
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(Problem::Control);
@@ -75,6 +81,9 @@ mod tests {
         ] {
             assert!(matches!(url(bad), Err(Problem::Scheme)), "{bad}");
         }
+        let long = format!("http://h/{}", "a".repeat(LONGEST_URL));
+        assert!(matches!(url(&long), Err(Problem::LongUrl)));
+        assert!(url(&long[..LONGEST_URL]).is_ok());
         for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
             assert!(matches!(url(bad), Err(Problem::Control)), "{bad:?}");
         }
