@@ -113,10 +113,9 @@ pub struct Job {
     pub output: Output,
     /// Checksums to verify (with a digest) or to report (without).
     pub checksums: Vec<Checksum>,
-    /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails or
-    /// has another file is dropped. Their word is compared with each other's where there is something to compare (a digest, an
-    /// entity tag in common); where there is not, only sizes and dates are, and that they have the same file is the caller's word: give
-    /// a checksum or `pieces` where that is not enough.
+    /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails, has
+    /// another file, or of which nothing tells that it has the same is dropped. What tells is a digest or a strong entity tag in
+    /// common, the same size and date, or a checksum or `pieces` that what comes is compared with.
     pub mirrors: Vec<Url>,
     /// Where the URLs above are those of a document that somebody else wrote: URLs of the origins that the user named. What the
     /// user gave for origins (header fields, tokens, logins, a client certificate) then goes to these alone. `None`: all of the

@@ -22,8 +22,9 @@ pub(super) struct Meant {
 }
 
 impl Meant {
-    /// Whether what a source has is the file. `named`: the user says so. Returns whether anything but that and the length does.
-    pub(super) fn compare(&self, found: &Found<'_>, named: bool) -> Result<bool, Mismatch> {
+    /// That what a source has is the file. `named`: the user says so, which together with an equal date is believed. A length alone
+    /// proves nothing, whoever says so: two versions of it would be joined to a file that nobody has.
+    pub(super) fn compare(&self, found: &Found<'_>, named: bool) -> Result<(), Mismatch> {
         if self.version.length != found.version.length {
             return Err(Mismatch::Size {
                 expected: self.version.length,
@@ -43,15 +44,13 @@ impl Meant {
         let tags = self.version.etag.as_ref().zip(found.version.etag.as_ref());
         let tagged = tags.is_some_and(|(a, b)| a.strong_eq(b));
         let Evidence { verified, told } = self.evidence;
-        let dated = match verified || common || tagged {
-            true => true,
-            false if named => self.is_dated(found.version)?,
-            false => return Err(Mismatch::Unproven),
-        };
         if !found.version.may_be_joined(verified, told) {
             return Err(Mismatch::Unpinned);
         }
-        Ok(dated)
+        match verified || common || tagged || (named && self.is_dated(found.version)?) {
+            true => Ok(()),
+            false => Err(Mismatch::Unproven),
+        }
     }
 
     /// Whether a source's file is of the same date, as far as both say: copies mostly keep it.

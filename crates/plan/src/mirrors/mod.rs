@@ -5,8 +5,8 @@
 //! whether that is the same file is decided when that answer comes ([`Mirrors::admit`]): the size must agree, no digest that
 //! both announce may differ, and there must be something that tells. That is, strongest first: digests of the whole or of
 //! pieces that what comes is compared with (`verified`); the same digest, or the same strong entity tag, from both; or the
-//! user's word, who named it as a mirror of this file. In the last case a date that differs tells against it; where there is none
-//! nothing but the length was compared, which is told once ([`Mirrors::take_doubt`]): whoever wants more gives a checksum.
+//! same date, where the user named it as a mirror of this file. A length alone is believed of nobody: whoever wants such mirrors
+//! used gives a checksum.
 //!
 //! A source that turns out to be another file, that does not have it, or that fails again and again is dropped, which is
 //! not fatal as long as another lives. The last one that lives is not judged here: what its troubles mean is for the
@@ -85,20 +85,6 @@ pub struct Mirrors {
     meant: Option<Meant>,
     /// When rates were last taken.
     sampled: Duration,
-    /// Whether a source is believed for its length alone.
-    doubt: Doubt,
-}
-
-/// Whether the user is to know that only lengths were compared.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Doubt {
-    /// There is nothing to know.
-    #[default]
-    None,
-    /// Yes.
-    Untold,
-    /// It was told.
-    Told,
 }
 
 impl Mirrors {
@@ -189,22 +175,9 @@ impl Mirrors {
         let (Some(meant), Some(source)) = (&self.meant, self.sources.get_mut(source)) else {
             return Err(Mismatch::Unproven);
         };
-        let proven = meant.compare(found, source.named)?;
-        self.doubt = self.doubt.max(match proven {
-            true => Doubt::None,
-            false => Doubt::Untold,
-        });
+        meant.compare(found, source.named)?;
         source.pinned = Some(found.version.clone());
         Ok(())
-    }
-
-    /// Whether a source was believed of which nothing but its length and the user's word tells that it has the file: true once.
-    pub fn take_doubt(&mut self) -> bool {
-        let due = self.doubt == Doubt::Untold;
-        if due {
-            self.doubt = Doubt::Told;
-        }
-        due
     }
 
     /// Sources that may have one connection more, best first.

@@ -108,15 +108,6 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Says once that the user's word is all there is to some mirror's bytes.
-    pub(super) async fn tell_doubt(&self) {
-        let due = self.shared.table().mirrors.take_doubt();
-        if due {
-            let text = "nothing but its size and your word tells that a mirror has the same file: give a checksum where that is not enough";
-            self.warn(text.into()).await;
-        }
-    }
-
     /// Looks at pieces that are whole by now.
     pub(super) fn verify(&mut self) {
         let Some(verifier) = &mut self.verifier else {

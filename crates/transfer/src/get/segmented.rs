@@ -132,7 +132,6 @@ impl Coordinator<'_> {
     async fn work(&mut self, mut first: Option<First>) -> Result<Ended, GetError> {
         loop {
             self.verify();
-            self.tell_doubt().await;
             if self.shared.table().plan.is_complete() && self.is_verified() {
                 self.checkpoints
                     .close(Vec::new())
