@@ -38,8 +38,8 @@ pub(super) struct Feeder {
     pub(super) retry: RetryOptions,
     /// The settings.
     pub(super) options: BatchOptions,
-    /// Whether files can be without a name here; asked of the first directory that there is.
-    pub(super) unnamed: Option<bool>,
+    /// Whether files can be without a name where the batch's lie.
+    pub(super) unnamed: bool,
     /// What earlier runs have done.
     pub(super) past: Option<Past>,
     /// Where entries of an archive lie that are too large for memory; `None` where files get names.
@@ -116,17 +116,22 @@ impl Feeder {
     fn offer_again(&mut self, shared: &Arc<Shared>) {
         while !self.aside.is_empty() {
             let taken = self.aside.take(|host| shared.has_room_for(host));
-            let errand = match taken {
-                Ok(Some(record)) => record::read(&record, &self.retry),
+            // What cannot be read back is a job that nobody would do or tell of.
+            let read = taken.and_then(|taken| match taken {
+                None => Ok(None),
+                Some(record) => match record::read(&record, &self.retry) {
+                    Some(errand) => Ok(Some(Box::new(errand))),
+                    None => Err(io::ErrorKind::InvalidData.into()),
+                },
+            });
+            let errand = match read {
+                Ok(Some(errand)) => errand,
                 Ok(None) => return,
                 Err(error) => {
                     let path = self.options.directory.clone();
                     let error = GetError::local("read what was put aside in", path, error);
                     return shared.halt(&error);
                 }
-            };
-            let Some(errand) = errand.map(Box::new) else {
-                continue;
             };
             let host = errand.host();
             // Nobody else adds, so there still is room.
@@ -145,14 +150,11 @@ impl Feeder {
         };
         match Unnamed::create_in(directory) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                self.unnamed = Some(false);
+                self.unnamed = false;
                 Ok(())
             }
             Err(error) => Err(GetError::local("write into", directory.to_owned(), error)),
-            Ok(_) => {
-                self.unnamed = Some(true);
-                Ok(())
-            }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -215,7 +217,7 @@ impl Feeder {
         }
         let journal = target.journal();
         let begun = self.present.may_be(directory, &journal) && journal.symlink_metadata().is_ok();
-        if begun || !self.may_be_unnamed(directory) {
+        if begun || !self.unnamed {
             errand.road = Road::Engine;
         }
         None
@@ -252,14 +254,6 @@ impl Feeder {
                 Err(Box::new(Told::Delivery(Delivery::failed(&errand, error))))
             }
         }
-    }
-
-    /// Whether a file can be without a name in a directory.
-    fn may_be_unnamed(&mut self, directory: &Path) -> bool {
-        *self.unnamed.get_or_insert_with(|| {
-            let made = Unnamed::create_in(directory);
-            !matches!(made, Err(error) if error.kind() == io::ErrorKind::Unsupported)
-        })
     }
 }
 

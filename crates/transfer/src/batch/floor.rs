@@ -92,7 +92,7 @@ impl Floor {
             existing,
             retry,
             options: batch.options,
-            unnamed: None,
+            unnamed: true,
             present: Present::default(),
             aside: apart,
             taken: Taken::new(),
