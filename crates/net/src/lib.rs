@@ -44,6 +44,7 @@ pub use no_proxy::NoProxy;
 pub use offered::Peer;
 pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use refusal::Refusal;
+pub use request::is_framing;
 pub use secret::{Secret, without_credentials};
 pub use shortage::is_shortage;
 pub use shown::{shown, shown_text};

@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL, HOST,
-    HeaderMap, HeaderValue, PRAGMA, PROXY_AUTHORIZATION, RANGE, REFERER, USER_AGENT,
+    ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL,
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
+    PROXY_AUTHORIZATION, RANGE, REFERER, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderName, Request};
 use http_body_util::Empty;
@@ -37,6 +38,23 @@ const HARMLESS: [HeaderName; 8] = [
 
 /// How many fields a request usually has at most: room is made once.
 const FIELDS: usize = 8;
+
+/// Fields that say how a request is framed or which bytes it asks for: a file is put together by them, so nobody else sets them.
+const FRAMING: [HeaderName; 7] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    IF_RANGE,
+    RANGE,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Whether a field is the program's own to set, and no user's or list's.
+#[must_use]
+pub fn is_framing(name: &HeaderName) -> bool {
+    FRAMING.contains(name)
+}
 
 /// The credentials of one request.
 #[derive(Debug, Default)]

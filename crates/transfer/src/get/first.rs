@@ -55,6 +55,35 @@ pub(super) enum Brings {
     OtherVersion,
 }
 
+impl Brings {
+    /// What a verdict brings; the verdict where it brings nothing.
+    pub(super) fn of(verdict: Verdict) -> Result<Self, Box<Verdict>> {
+        Ok(match verdict {
+            Verdict::Part {
+                range,
+                total,
+                version,
+            } => Self::Part {
+                range,
+                total,
+                version,
+            },
+            Verdict::Whole {
+                length,
+                version,
+                encoding,
+            } => Self::Whole {
+                length,
+                version,
+                encoding,
+            },
+            Verdict::Empty { version } => Self::Empty(version),
+            Verdict::NotModified => Self::NotModified,
+            nothing => return Err(Box::new(nothing)),
+        })
+    }
+}
+
 /// What the first request asks for.
 #[derive(Debug, Default)]
 pub(super) struct Question<'a> {
@@ -109,32 +138,11 @@ impl Run<'_> {
             conditions: question.have.as_ref().map(conditions).unwrap_or_default(),
         };
         let (answer, verdict) = ask.send().await?;
-        let brings = match verdict {
-            Verdict::Part {
-                range,
-                total,
-                version,
-            } => Brings::Part {
-                range,
-                total,
-                version,
-            },
-            Verdict::Whole {
-                length,
-                version,
-                encoding,
-            } => Brings::Whole {
-                length,
-                version,
-                encoding,
-            },
-            Verdict::Empty { version } => Brings::Empty(version),
-            Verdict::NotModified => Brings::NotModified,
-            Verdict::Changed { .. } | Verdict::PastEnd { .. } if pinned.is_some() => {
-                Brings::OtherVersion
-            }
-            verdict => {
-                let failure = Failure::from_verdict(verdict, &answer);
+        let brings = match Brings::of(verdict) {
+            Ok(brings) => brings,
+            Err(verdict) if pinned.is_some() && is_other(&verdict) => Brings::OtherVersion,
+            Err(verdict) => {
+                let failure = Failure::from_verdict(*verdict, &answer);
                 answer.discard().await;
                 return Err(failure);
             }
@@ -180,6 +188,11 @@ pub(super) enum Healed {
     Again,
     /// Discard what came: the resource changed.
     StartOver,
+}
+
+/// Whether a verdict says that what an earlier run left is not of this version.
+fn is_other(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Changed { .. } | Verdict::PastEnd { .. })
 }
 
 /// Header fields that ask for an answer only if the origin has something newer than the file that is there.

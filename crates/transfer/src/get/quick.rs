@@ -242,27 +242,10 @@ impl Quick<'_> {
         verdict: Verdict,
         (host, leave): (Arc<Host>, Leave),
     ) -> Result<Came, Failure> {
-        let brings = match verdict {
-            Verdict::Part {
-                range,
-                total,
-                version,
-            } => Brings::Part {
-                range,
-                total,
-                version,
-            },
-            Verdict::Whole {
-                length,
-                version,
-                encoding,
-            } => Brings::Whole {
-                length,
-                version,
-                encoding,
-            },
-            verdict => {
-                let failure = Failure::from_verdict(verdict, &answer);
+        let brings = match Brings::of(verdict) {
+            Ok(brings) => brings,
+            Err(verdict) => {
+                let failure = Failure::from_verdict(*verdict, &answer);
                 // A host may say it to the connection and not to the file (row A18): on that one it would say so again.
                 if answer.status != StatusCode::FORBIDDEN {
                     answer.discard().await;

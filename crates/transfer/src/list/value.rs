@@ -3,24 +3,12 @@
 use std::path::PathBuf;
 
 use haul_plan::{Algorithm, Checksum, PathProblem, relative_path};
-use http::header::{CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::bad::Problem;
 
 /// More header fields of one entry than this are a mistake.
 const MOST_HEADERS: usize = 100;
-
-/// Fields that say how a request is framed or which bytes it asks for: a file is put together by them.
-const OURS: [HeaderName; 7] = [
-    CONNECTION,
-    CONTENT_LENGTH,
-    IF_RANGE,
-    RANGE,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// Where a file goes.
 pub(super) fn path(text: &str) -> Result<PathBuf, Problem> {
@@ -75,7 +63,7 @@ pub(super) fn header(headers: &mut HeaderMap, name: &str, value: &str) -> Result
         .trim()
         .parse()
         .map_err(|_| Problem::Header("this is no name of a header field"))?;
-    if OURS.contains(&name) {
+    if haul_net::is_framing(&name) {
         return Err(Problem::Header("this header field is set by haul itself"));
     }
     let mut value = HeaderValue::from_str(value.trim())

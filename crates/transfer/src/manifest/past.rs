@@ -108,12 +108,6 @@ impl Past {
         }
     }
 
-    /// The entity tag of a job that was done.
-    #[must_use]
-    pub fn etag(&self, url: &str, path: Option<&str>) -> Option<String> {
-        self.row(url, path)?.etag
-    }
-
     /// How many jobs are done.
     #[must_use]
     pub fn done(&self) -> u64 {

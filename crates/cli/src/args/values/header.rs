@@ -3,21 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, IF_RANGE, RANGE, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderName, HeaderValue};
 
 use super::ValueError;
-
-/// Fields that say how a request is framed or which bytes it asks for: haul's own, since a file is put together by them.
-const OURS: [HeaderName; 7] = [
-    CONNECTION,
-    CONTENT_LENGTH,
-    IF_RANGE,
-    RANGE,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
 
 /// A header field.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,7 +37,7 @@ impl FromStr for Field {
             .trim()
             .parse()
             .map_err(|_| wrong("what stands before the colon is no field name"))?;
-        if OURS.contains(&name) {
+        if haul_net::is_framing(&name) {
             return Err(ValueError::new(format!("{name} is set by haul itself")));
         }
         let value = value.trim();
