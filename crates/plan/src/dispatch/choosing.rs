@@ -75,9 +75,25 @@ impl<T> Dispatch<T> {
                 return Some((host, stage));
             }
         }
-        let host = self.ready.front()?;
-        let room = self.places.has_room(&mut self.jobs, now);
+        let host = self.turn(now)?;
+        let known = self.hosts[host].heard.is_some();
+        let room = self.places.has_room(&mut self.jobs, known, now);
         room.then_some((host, Stage::Connecting))
+    }
+
+    /// Whose turn it is of those that are ready. One that has never answered, and is longer about it than others were, gets no
+    /// further request until it does: it may be dead.
+    fn turn(&mut self, now: Duration) -> Option<Id> {
+        let patience = self.places.patience();
+        loop {
+            let id = self.ready.front()?;
+            let host = &mut self.hosts[id];
+            if !host.is_slow_to_answer(patience, now) {
+                return Some(id);
+            }
+            host.silent = true;
+            self.file(id, false, now);
+        }
     }
 
     /// Begins the next job of a host.
@@ -92,7 +108,7 @@ impl<T> Dispatch<T> {
         job.cold = known.heard.is_none();
         job.probe = known.listed == Some(Listed::Suspect);
         let load = job.load.take()?;
-        known.begins();
+        known.begins(now);
         let used = known.used();
         if let Some(control) = &mut known.control {
             control.started(self.runs, used, now);
@@ -118,8 +134,10 @@ impl<T> Dispatch<T> {
     fn until(&self) -> Option<Duration> {
         let later = self.later.first().map(|(due, _)| *due);
         let rested = self.resting.first().map(|(until, _)| *until);
-        let waiting = !self.ready.is_empty();
-        let room = self.places.next_room(&self.jobs).filter(|_| waiting);
+        let room = self.ready.front().and_then(|host| {
+            let known = self.hosts[host].heard.is_some();
+            self.places.next_room(&self.jobs, known)
+        });
         later.into_iter().chain(rested).chain(room).min()
     }
 }

@@ -15,14 +15,14 @@ use std::time::Duration;
 use super::refusals::Refusals;
 use super::window::{Length, Window};
 
-/// What every host gets before anything is known: the second shows whether there is anything to gain.
-pub(super) const START: usize = 2;
+/// What every host gets before anything is known: no more than a browser takes.
+pub(super) const START: usize = 4;
 
-/// Each step of the climb: from 2 to 16 in two steps, so that a link of long round trips is filled after few of them.
-const STEP: usize = 4;
+/// Each step of the climb: from 4 to 128 in two steps, so that a link of long round trips is filled after few of them.
+const STEP: usize = 6;
 
 /// The share of the hoped-for gain that a step of the climb must bring for the next: half way between "nothing is shared" and
-/// "all is" a step of four would already be too large by half.
+/// "all is" a step of four would already be too large by half, and one of six by two thirds.
 const PAYS: f64 = 0.25;
 
 /// A level is kept for this gain, though it does not lead higher; and a trial of more must bring it.
@@ -139,6 +139,13 @@ impl HostControl {
         } else if held {
             // It was the old limit that ended the climb.
             self.phase = Phase::Climb(None);
+        }
+    }
+
+    /// As many as there may be, at once.
+    pub(super) fn leap(&mut self, now: Duration) {
+        if !self.fixed && self.wanted < self.max {
+            self.hold(self.max, now);
         }
     }
 
@@ -267,7 +274,7 @@ impl HostControl {
     /// The number changed: what it brings is seen from now on.
     fn moved(&mut self, now: Duration) {
         self.level = Mean::default();
-        self.window = Window::new(now);
+        self.window = self.window.renewed(now);
     }
 
     /// Whether it is time to try another number, and which.

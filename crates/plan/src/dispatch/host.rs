@@ -56,6 +56,10 @@ pub(super) struct Host {
     pub(super) streams: u32,
     /// When it was last heard of.
     pub(super) heard: Option<Duration>,
+    /// When the first of the jobs under way began.
+    asked: Duration,
+    /// Whether it has never answered, and is longer about it than usual.
+    pub(super) silent: bool,
     /// Whether it can be reached.
     pub(super) standing: Standing,
     /// Until when nothing should be asked; zero if anything may.
@@ -88,6 +92,8 @@ impl Host {
             large: 0,
             streams: 0,
             heard: None,
+            asked: Duration::ZERO,
+            silent: false,
             standing: known.standing,
             rest: known.rest,
             control: known.control,
@@ -124,11 +130,10 @@ impl Host {
     /// The most that this can become.
     fn most(&self, options: &DispatchOptions) -> usize {
         match options.per_host {
-            Limit::Fixed(number) => number.max(1),
             Limit::Auto { .. } if self.streams > 0 => {
                 options.multiplexed.min(self.streams as usize).max(1)
             }
-            Limit::Auto { max } => max.max(1),
+            limit => limit.most(),
         }
     }
 
@@ -145,7 +150,7 @@ impl Host {
 
     /// Which list it should stand in.
     pub(super) fn wants(&self, options: &DispatchOptions, now: Duration) -> Option<Listed> {
-        if self.fresh.is_empty() && self.due.is_empty() {
+        if self.silent || (self.fresh.is_empty() && self.due.is_empty()) {
             None
         } else if self.standing.is_dead() {
             Some(Listed::Dead)
@@ -166,8 +171,14 @@ impl Host {
     ) -> &mut HostControl {
         let most = self.most(options);
         let fixed = matches!(options.per_host, Limit::Fixed(_));
-        self.control
-            .get_or_insert_with(|| Box::new(HostControl::new(most, fixed, now)))
+        let multiplexes = self.streams > 0;
+        self.control.get_or_insert_with(|| {
+            let mut control = HostControl::new(most, fixed, now);
+            if multiplexes {
+                control.leap(now);
+            }
+            Box::new(control)
+        })
     }
 
     /// More jobs wait than a host gets places unasked: what it can do is worth finding out.
@@ -191,15 +202,28 @@ impl Host {
         if streams == self.streams {
             return;
         }
+        let news = self.streams == 0;
         self.streams = streams;
         let most = self.most(options);
         if let Some(control) = &mut self.control {
             control.set_max(most, now);
+            if news {
+                control.leap(now);
+            }
         }
     }
 
+    /// Whether it has never answered, and has been asked for longer than that should take.
+    pub(super) fn is_slow_to_answer(&self, patience: Duration, now: Duration) -> bool {
+        let asked = self.running > 0 && self.heard.is_none();
+        asked && now.saturating_sub(self.asked) > patience
+    }
+
     /// One of its jobs begins.
-    pub(super) fn begins(&mut self) {
+    pub(super) fn begins(&mut self, now: Duration) {
+        if self.running == 0 {
+            self.asked = now;
+        }
         self.running += 1;
         self.turn = self.turn.saturating_add(1);
         self.warm = self.warm.saturating_sub(1);
@@ -208,6 +232,7 @@ impl Host {
     /// One of its jobs has left its place: to the next of its own, unless the turn is over.
     pub(super) fn leaves(&mut self) {
         self.running -= 1;
+        self.silent &= self.running > 0;
         if self.turn >= TURN {
             (self.turn, self.warm) = (0, 0);
         } else {
@@ -250,11 +275,11 @@ mod tests {
     fn the_limit_is_what_the_protocol_allows_and_a_number_of_the_user_stays() {
         let options = DispatchOptions::default();
         let mut host = host(0, 0);
-        assert_eq!((host.limit(&options), host.most(&options)), (2, 16));
+        assert_eq!((host.limit(&options), host.most(&options)), (4, 128));
         host.set_streams(Some(30), &options, Duration::ZERO);
         assert_eq!(host.most(&options), 30);
         host.set_streams(Some(1000), &options, Duration::ZERO);
-        assert_eq!(host.most(&options), 100);
+        assert_eq!(host.most(&options), 256);
         host.set_streams(Some(0), &options, Duration::ZERO);
         assert_eq!((host.limit(&options), host.most(&options)), (1, 1));
         let fixed = DispatchOptions {

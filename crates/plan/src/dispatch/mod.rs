@@ -113,7 +113,7 @@ impl<T> Dispatch<T> {
             dead: List::default(),
             later: BTreeSet::new(),
             resting: BTreeSet::new(),
-            places: Places::new(options.total, options.jobs, options.limbo),
+            places: Places::new(&options),
             doubtful: 0,
             runs: 0,
             closed: false,

@@ -14,6 +14,16 @@ pub enum Limit {
     Fixed(usize),
 }
 
+impl Limit {
+    /// The most that an origin gets that does not multiplex.
+    #[must_use]
+    pub fn most(self) -> usize {
+        match self {
+            Self::Auto { max: most } | Self::Fixed(most) => most.max(1),
+        }
+    }
+}
+
 /// Limits of a [`Dispatch`](super::Dispatch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DispatchOptions {
@@ -22,15 +32,17 @@ pub struct DispatchOptions {
     pub jobs: Option<usize>,
     /// Requests at once to one origin.
     pub per_host: Limit,
-    /// The same where that is found and the origin multiplexes (HTTP/2), if it allows as many streams.
+    /// The same where the origin multiplexes (HTTP/2), if it allows as many streams: they cost it little, so none are counted first.
     pub multiplexed: usize,
     /// Jobs at once that are answered, or may be soon.
     pub total: usize,
+    /// How many of those may be the first of their hosts: nobody has heard of these yet, and they may be dead.
+    pub unknown: usize,
     /// Jobs that are held: queued, waiting to be tried again, or running.
     pub window: usize,
     /// Jobs beyond the total that have waited long for a connection or an answer. So many dead hosts can be waited for at
     /// a time without a place of the living; where a share `d` of all hosts takes `c` seconds to fail and the others `t` to
-    /// answer, that takes `total * d * c / t`.
+    /// answer, that takes `unknown * d * c / t`.
     pub limbo: usize,
 }
 
@@ -38,12 +50,14 @@ impl Default for DispatchOptions {
     fn default() -> Self {
         Self {
             jobs: None,
-            // As for a single download.
-            per_host: Limit::Auto { max: 16 },
-            // What most servers allow.
-            multiplexed: 100,
-            // Four busy hosts, or 64 slow ones: more cost memory and bring little.
-            total: 64,
+            // Small files wait for round trips, each connection for one at a time: over an ocean sixteen bring two hundred files a
+            // second. Whoever is near, or busy, shows it on the way up.
+            per_host: Limit::Auto { max: 128 },
+            // Twice what most servers allow on a connection.
+            multiplexed: 256,
+            // Two hosts far away, or 256 slow ones: more cost memory and bring little.
+            total: 256,
+            unknown: 64,
             // Enough that a list which is sorted in stretches of hundreds keeps several hosts busy.
             window: 4096,
             // One host in twenty dead for ten seconds each, at six hundred a second and more.

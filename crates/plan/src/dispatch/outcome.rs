@@ -166,6 +166,7 @@ impl<T> Dispatch<T> {
             self.doubtful -= host.held as usize;
         }
         host.heard = Some(now);
+        host.silent = false;
         if host.standing.is_good() {
             return;
         }

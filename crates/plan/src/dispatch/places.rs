@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use super::job::{Job, Stage};
+use super::options::DispatchOptions;
 use super::slab::{Id, List, Slab};
 
 /// How long a job may be without an answer and keep its place: at least, lest a link's jitter fill the limbo; and at most.
@@ -31,14 +32,17 @@ pub(super) struct Places {
     jobs: Option<usize>,
     /// Jobs in limbo at most.
     limbo: usize,
+    /// Places at most of jobs whose host has never answered.
+    unknown: usize,
     /// Jobs that have a place.
     placed: usize,
     /// Jobs in limbo.
     waiting: usize,
     /// Jobs that try whether a suspect host can be reached.
     probes: usize,
-    /// Jobs with a place whose host has never answered, the oldest first.
+    /// Jobs with a place whose host has never answered, the oldest first; and how many.
     cold: List,
+    strangers: usize,
     /// Those whose host has.
     warm: List,
     /// Seconds that unknown hosts take to answer.
@@ -46,15 +50,17 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(total: usize, jobs: Option<usize>, limbo: usize) -> Self {
+    pub(super) fn new(options: &DispatchOptions) -> Self {
         Self {
-            total: total.max(1),
-            jobs: jobs.map(|jobs| jobs.max(1)),
-            limbo,
+            total: options.total.max(1),
+            jobs: options.jobs.map(|jobs| jobs.max(1)),
+            limbo: options.limbo,
+            unknown: options.unknown.max(1),
             placed: 0,
             waiting: 0,
             probes: 0,
             cold: List::default(),
+            strangers: 0,
             warm: List::default(),
             usual: None,
         }
@@ -68,13 +74,23 @@ impl Places {
         self.jobs.is_none_or(|jobs| self.running() < jobs)
     }
 
-    /// Whether a place is free. Where only the total is in the way, one that has waited for long leaves its own.
-    pub(super) fn has_room<T>(&mut self, jobs: &mut Slab<Job<T>>, now: Duration) -> bool {
+    /// Whether a place is free for a job whose host is `known`, or is not. Where only these limits are in the way, one that has
+    /// waited for long leaves its own.
+    pub(super) fn has_room<T>(
+        &mut self,
+        jobs: &mut Slab<Job<T>>,
+        known: bool,
+        now: Duration,
+    ) -> bool {
         if !self.is_allowed_one_more() {
             return false;
         }
-        while self.placed >= self.total && self.part(jobs, now) {}
-        self.placed < self.total
+        while self.is_full(known) && self.part(jobs, now) {}
+        !self.is_full(known)
+    }
+
+    fn is_full(&self, known: bool) -> bool {
+        self.placed >= self.total || (!known && self.strangers >= self.unknown)
     }
 
     /// Whether places are free as it is.
@@ -97,7 +113,7 @@ impl Places {
         }
         let most = self.jobs.unwrap_or(usize::MAX).min(self.total);
         let share = if alone { most / 2 } else { most / 8 };
-        let fits = self.probes < share.max(1) && self.has_room(jobs, now);
+        let fits = self.probes < share.max(1) && self.has_room(jobs, true, now);
         fits.then_some(Stage::Connecting)
     }
 
@@ -128,13 +144,14 @@ impl Places {
         cold.into_iter().chain(warm).min()
     }
 
-    /// When a place comes free by itself.
-    pub(super) fn next_room<T>(&self, jobs: &Slab<Job<T>>) -> Option<Duration> {
-        let full = self.is_allowed_one_more() && self.placed >= self.total;
+    /// When a place comes free by itself for a job whose host is `known`, or is not.
+    pub(super) fn next_room<T>(&self, jobs: &Slab<Job<T>>, known: bool) -> Option<Duration> {
+        let full = self.is_allowed_one_more() && self.is_full(known);
         self.overdue(jobs).filter(|_| full).map(|(due, _)| due)
     }
 
-    fn patience(&self) -> Duration {
+    /// How long a job may be without an answer, if its host has never given one, until that is unusual.
+    pub(super) fn patience(&self) -> Duration {
         let (least, most) = PATIENCE;
         self.usual.map_or(most, |usual| {
             Duration::from_secs_f64(usual * UNUSUAL).clamp(least, most)
@@ -151,6 +168,7 @@ impl Places {
         }
         self.placed += 1;
         let list = if job.cold {
+            self.strangers += 1;
             &mut self.cold
         } else {
             &mut self.warm
@@ -189,6 +207,7 @@ impl Places {
     /// Takes a connecting job out of its list.
     fn unlist<T>(&mut self, jobs: &mut Slab<Job<T>>, id: Id) {
         let list = if jobs[id].cold {
+            self.strangers -= 1;
             &mut self.cold
         } else {
             &mut self.warm

@@ -145,19 +145,20 @@ fn given_up(dispatch: &mut Dispatch<u32>) -> Duration {
 
 #[test]
 fn c3_a_host_that_cannot_be_reached_is_asked_once_at_a_time_and_then_given_up() {
-    let mut dispatch = of(total(8), &[("a", 1), ("a", 2), ("a", 3)]);
+    let jobs = [1, 2, 3, 4, 5].map(|job| ("a", job));
+    let mut dispatch = of(total(8), &jobs);
     let first = all(&mut dispatch, ms(0));
-    assert_eq!(numbers(&first), [1, 2]);
+    assert_eq!(numbers(&first), [1, 2, 3, 4]);
     for (_, ticket) in first {
         dispatch.ended(ticket, UNREACHABLE, ms(10));
     }
     assert_eq!(dispatch.next(ms(10)), Next::Wait(Some(ms(210))));
-    dispatch.add("a", 4, ms(10));
-    let third = all(&mut dispatch, ms(210));
-    assert_eq!(numbers(&third), [3]);
+    dispatch.add("a", 6, ms(10));
+    let fifth = all(&mut dispatch, ms(210));
+    assert_eq!(numbers(&fifth), [5]);
     // One answer, and all is well.
-    dispatch.delivering(third[0].1, None, ms(220));
-    assert_eq!(numbers(&all(&mut dispatch, ms(220))), [4]);
+    dispatch.delivering(fifth[0].1, None, ms(220));
+    assert_eq!(numbers(&all(&mut dispatch, ms(220))), [6]);
 }
 
 #[test]
@@ -287,4 +288,38 @@ fn an_empty_list_is_done_when_it_is_closed() {
     dispatch.close();
     assert!(dispatch.is_closed());
     assert_eq!(dispatch.next(ms(0)), Next::Done);
+}
+
+#[test]
+fn c3_a_host_that_is_slow_to_answer_for_the_first_time_gets_no_more_until_it_has() {
+    let mut dispatch = of(total(8), &[("a", 1), ("b", 2)]);
+    let first = all(&mut dispatch, ms(0));
+    let silent = first[0].1;
+    dispatch.add("a", 3, ms(10));
+    assert_eq!(
+        numbers(&all(&mut dispatch, ms(10))),
+        [3],
+        "it may be on its way"
+    );
+    dispatch.add("a", 4, ms(2_000));
+    dispatch.add("c", 5, ms(2_000));
+    assert_eq!(numbers(&all(&mut dispatch, ms(2_000))), [5]);
+    dispatch.delivering(silent, None, ms(3_000));
+    assert_eq!(numbers(&all(&mut dispatch, ms(3_000))), [4]);
+}
+
+#[test]
+fn hosts_that_nobody_knows_leave_places_to_those_that_answer() {
+    let options = DispatchOptions {
+        unknown: 2,
+        ..total(8)
+    };
+    let mut dispatch = of(options, &[("a", 1), ("b", 2), ("c", 3), ("d", 4)]);
+    let first = all(&mut dispatch, ms(0));
+    assert_eq!(numbers(&first), [1, 2]);
+    dispatch.delivering(first[0].1, None, ms(1));
+    assert_eq!(numbers(&all(&mut dispatch, ms(1))), [3]);
+    // One that waits for too long makes room, as it does where all places are taken.
+    let at = ms(1) + ms(1_000);
+    assert_eq!(numbers(&all(&mut dispatch, at)), [4]);
 }

@@ -2,7 +2,8 @@
 //!
 //! A window begins when the number is reached: when the job that filled the last place has had its answer, for only then do
 //! the connections that were made for it carry something. It ends after so many answers, so that on loopback it takes
-//! milliseconds and over an ocean a few round trips, without anybody knowing which it is. A window in which places stood empty,
+//! milliseconds and over an ocean a few round trips, without anybody knowing which it is. It never ends before a job has that
+//! began in it: what was under way before may come all in one moment. A window in which places stood empty,
 //! since there was nothing queued or the total was reached, says nothing about the number and is thrown away.
 
 use std::time::Duration;
@@ -50,6 +51,12 @@ pub(super) struct Window {
     /// Answers and work so far.
     answers: u64,
     work: u64,
+    /// The last job that began before it did.
+    before: u64,
+    /// Whether a later one has ended.
+    whole: bool,
+    /// The last job that began.
+    latest: u64,
 }
 
 impl Window {
@@ -62,12 +69,25 @@ impl Window {
             used: 0.0,
             answers: 0,
             work: 0,
+            before: 0,
+            whole: false,
+            latest: 0,
         }
     }
 
-    /// A job began as the `running`-th.
+    /// Another number was chosen.
+    pub(super) fn renewed(&self, now: Duration) -> Self {
+        Self {
+            before: self.latest,
+            latest: self.latest,
+            ..Self::new(now)
+        }
+    }
+
+    /// A job began as the `running`-th. Jobs are numbered in the order they begin.
     pub(super) fn started(&mut self, job: u64, (running, target): (usize, usize), now: Duration) {
         self.pass(running.saturating_sub(1), now);
+        self.latest = job;
         if self.stage == Stage::Moving && running == target {
             self.stage = Stage::Awaits(job);
         }
@@ -103,8 +123,10 @@ impl Window {
             }
             return None;
         }
+        self.whole |= job > self.before;
         let seconds = now.saturating_sub(self.begun).as_secs_f64();
-        if self.answers < length.answers || seconds < length.least.as_secs_f64() {
+        let long = self.answers >= length.answers && seconds >= length.least.as_secs_f64();
+        if !(long && self.whole) {
             return None;
         }
         let (in_use, rate) = (self.used / seconds, self.work as f64 / seconds);
@@ -116,7 +138,7 @@ impl Window {
     fn open(&mut self, now: Duration) {
         *self = Self {
             stage: Stage::Open,
-            ..Self::new(now)
+            ..self.renewed(now)
         };
     }
 

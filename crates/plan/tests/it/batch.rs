@@ -82,7 +82,7 @@ fn against_the_best(server: impl Fn() -> Server, jobs: usize, numbers: &[usize])
     (found.time.as_secs_f64() / best.as_secs_f64(), found)
 }
 
-const NUMBERS: [usize; 4] = [2, 4, 8, 16];
+const NUMBERS: [usize; 7] = [2, 4, 8, 16, 32, 64, 128];
 
 #[test]
 fn twenty_thousand_small_files_on_loopback() {
@@ -109,34 +109,33 @@ fn a_link_of_50_ms_is_filled_within_a_few_round_trips() {
         handshake: 2,
         ..Server::new(ms(50), 64, ms(1))
     };
-    let (ratio, found) = against_the_best(server, 2_000, &NUMBERS);
-    assert!(ratio < 1.10, "{ratio:.3}");
+    let found = run(&mut server(), DispatchOptions::default(), one_host(2_000));
+    let best = run(&mut server(), fixed(64), one_host(2_000));
+    // Two steps of four round trips each: two for the handshake, one for the first answer, one to see what it brings.
     assert!(
-        found.reached[2].unwrap() < ms(15 * 50),
-        "{:?}",
-        found.reached
+        found.time < best.time + 9 * ms(50),
+        "{:?} {:?}",
+        found.time,
+        best.time
     );
-    assert_eq!(found.of_one, 16);
-    assert_eq!(found.connections, 16);
+    // What the server does at once is found, and a little more.
+    assert!((48..=128).contains(&found.of_one), "{found:?}");
+    assert_eq!(found.connections, found.of_one);
 }
 
 #[test]
-fn a_host_that_multiplexes_gets_as_many_as_pay() {
+fn a_host_that_multiplexes_gets_as_many_as_it_takes_at_once() {
     let server = || Server {
         handshake: 2,
         streams: Some(128),
         ..Server::new(ms(50), 1000, ms(1))
     };
-    let options = DispatchOptions {
-        total: 128,
-        ..DispatchOptions::default()
-    };
-    let found = run(&mut server(), options, one_host(2_000));
-    assert_eq!(found.of_one, 100);
-    let best = run(&mut server(), fixed(100), one_host(2_000));
-    // Twenty round trips at best, and a few to climb.
+    let found = run(&mut server(), DispatchOptions::default(), one_host(2_000));
+    assert_eq!(found.of_one, 128);
+    let best = run(&mut server(), fixed(128), one_host(2_000));
+    // Sixteen round trips at best, and one to see that it does.
     assert!(
-        found.time < best.time + 9 * ms(50),
+        found.time < best.time + 2 * ms(50),
         "{:?} {:?}",
         found.time,
         best.time
@@ -270,5 +269,6 @@ fn nothing_but_large_files_is_a_few_at_a_time() {
     };
     let outcome = run(&mut world, DispatchOptions::default(), one_host(100));
     assert_eq!(outcome.done, 100);
-    assert!(most <= 6, "{most}");
+    // Those that began before any was known to be large, and three beside them.
+    assert!(most <= 7, "{most}");
 }

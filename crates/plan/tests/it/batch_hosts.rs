@@ -71,7 +71,8 @@ fn c3_one_dead_host_holds_up_nothing_but_its_own_jobs() {
     assert_eq!((outcome.done, outcome.refused), (9_000, 1_000));
     // Nine thousand, 64 at a time.
     assert!(outcome.done_at < ms(2_500), "{:?}", outcome.done_at);
-    assert!(outcome.requests - outcome.done <= 4);
+    // Four in the first moment, and two more tries.
+    assert!(outcome.requests - outcome.done <= 6);
     assert!(outcome.time < ms(35_000), "{:?}", outcome.time);
 }
 

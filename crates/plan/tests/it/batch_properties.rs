@@ -51,18 +51,21 @@ fn any_options() -> impl Strategy<Value = DispatchOptions> {
     (
         prop::option::of(0usize..6),
         limit,
-        0usize..8,
+        (0usize..8, 0usize..8),
         1usize..60,
         0usize..12,
     )
-        .prop_map(|(jobs, per_host, total, window, limbo)| DispatchOptions {
-            jobs,
-            per_host,
-            multiplexed: 12,
-            total,
-            window,
-            limbo,
-        })
+        .prop_map(
+            |(jobs, per_host, (total, unknown), window, limbo)| DispatchOptions {
+                jobs,
+                per_host,
+                multiplexed: 12,
+                total,
+                unknown,
+                window,
+                limbo,
+            },
+        )
 }
 
 /// A job as the model has it.
