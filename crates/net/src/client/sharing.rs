@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::Client;
 use super::config::Fetch;
 use super::exchange::{Came, Ready, answer};
-use crate::answer::Answer;
+use crate::answer::{Answer, Timings};
 use crate::body::Body;
 use crate::broke::Broke;
 use crate::connector::{Reached, Target};
@@ -55,7 +55,11 @@ impl Client {
                 Turn::Open(opening) => {
                     match Box::pin(self.open(way, (&route, &host), opening)).await? {
                         Opened::Shared(slot, came) => (slot, came),
-                        Opened::Own(ready) => return self.send(way, fetch, *ready).await,
+                        Opened::Own(ready) => {
+                            let (answer, shown) = self.send(way, fetch, *ready).await?;
+                            self.learn(&host, answer.timings);
+                            return Ok((answer, shown));
+                        }
                         Opened::Enough => continue,
                     }
                 }
@@ -79,10 +83,18 @@ impl Client {
         (route, host): (Route, &Host),
     ) -> Result<(Answer, AllShown), Error> {
         let (answer, shown) = self.ask_alone(way, fetch, route).await?;
+        self.learn(host, answer.timings);
+        Ok((answer, shown))
+    }
+
+    /// What a connection of its own tells about how long the way is: its handshake, and the wait for its answer.
+    fn learn(&self, host: &Host, timings: Timings) {
         let http = self.shared.config.http;
         let is_long = |wait| http.offer(true, wait) != Offer::Http1;
-        host.waited(answer.timings.first_byte, is_long);
-        Ok((answer, shown))
+        if !timings.reused {
+            host.waited(timings.tls, is_long);
+        }
+        host.waited(timings.first_byte, is_long);
     }
 
     /// Waits for a turn: as long as a connection may take, and then until somebody is stalled who takes up the room.

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-/// After how many answers it is judged by them how long the way is: the quickest of a few may still be one of those that a busy
-/// machine on either side has held up.
-const ENOUGH: usize = 32;
+/// After how many waits it is judged by them how long the way is: those for the handshakes and answers of the first few connections.
+/// The quickest of fewer may be one that a busy machine on either side has held up.
+const ENOUGH: usize = 8;
 
 /// Why a connection is for one request at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Apart {
     Lasting,
 }
 
-/// How long the answers of a route took, from the request to the head.
+/// How long a route took to answer: in handshakes, and from requests to heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waits {
     least: Duration,
@@ -31,7 +31,7 @@ impl Apart {
         Self::Near(Waits { least, count: 0 })
     }
 
-    /// An answer took so long. Tells the least that any has taken, if the way may be judged by that.
+    /// A handshake or an answer took so long. Tells the least that any has taken, if the way may be judged by that.
     pub(super) fn waited(&mut self, wait: Duration) -> Option<Duration> {
         let Self::Near(waits) = self else {
             return None;

@@ -77,9 +77,9 @@ impl Body {
         Response::from_parts(head, body)
     }
 
-    /// How many requests the peer takes at once on the connection.
+    /// How many requests the peer takes at once, over all connections that there may be.
     pub(crate) fn streams(&self) -> usize {
-        self.slot.connection().streams()
+        self.slot.streams()
     }
 
     /// The next piece; silence comes to an end. What other bodies of the connection bring is no sign of life of this one.

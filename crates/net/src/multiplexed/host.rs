@@ -152,7 +152,7 @@ impl Host {
         self.changed.notify_waiters();
     }
 
-    /// An answer over a connection of its own took so long to begin. Where the quickest of many shows that the way is long,
+    /// A handshake for a connection of its own, or an answer over it, took so long. Where the quickest of many shows that the way is long,
     /// which `is_long` tells, the next request makes a connection to be shared.
     pub(crate) fn waited(&self, wait: Duration, is_long: impl Fn(Duration) -> bool) {
         let mut state = self.lock();

@@ -96,6 +96,11 @@ impl Slot {
         &self.connection
     }
 
+    /// How many requests the peer takes at once, if all connections to it are like this one.
+    pub(super) fn streams(&self) -> usize {
+        self.host.lock().most * self.connection.streams()
+    }
+
     /// The peer refused the request, though there was room by its own word: it takes no more than the others that are there.
     pub(crate) fn refuse(&mut self) {
         self.refused = true;
