@@ -253,8 +253,8 @@ fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
         jobs,
         per_host: match connections {
             Connections::Fixed(n) => Limit::Fixed(n),
-            Connections::Auto { max } => Limit::Auto {
-                max: jobs.unwrap_or(0).max(max),
+            Connections::Auto { .. } => Limit::Auto {
+                max: defaults.per_host.most().max(jobs.unwrap_or(0)),
             },
         },
         total: total.unwrap_or_else(|| {
@@ -276,9 +276,8 @@ fn dispatch(args: &BatchArgs, connections: Connections) -> DispatchOptions {
 impl Many {
     /// Connections to one origin that are worth keeping between two files.
     pub(super) fn idle(&self) -> usize {
-        match self.options.dispatch.per_host {
-            Limit::Fixed(n) | Limit::Auto { max: n } => n.min(self.options.dispatch.total),
-        }
+        let dispatch = &self.options.dispatch;
+        dispatch.per_host.most().min(dispatch.total)
     }
 }
 

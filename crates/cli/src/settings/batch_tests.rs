@@ -283,14 +283,17 @@ fn numbers_at_once() {
             settings.client.idle,
         )
     };
-    assert_eq!(of(&[]), (None, Limit::Auto { max: 16 }, 64, 16));
-    assert_eq!(of(&["-j", "5"]), (Some(5), Limit::Auto { max: 16 }, 64, 16));
+    assert_eq!(of(&[]), (None, Limit::Auto { max: 128 }, 256, 128));
     assert_eq!(
-        of(&["-j", "100"]),
-        (Some(100), Limit::Auto { max: 100 }, 100, 100)
+        of(&["-j", "5"]),
+        (Some(5), Limit::Auto { max: 128 }, 256, 128)
     );
-    assert_eq!(of(&["-x", "8"]), (None, Limit::Fixed(8), 64, 8));
-    assert_eq!(of(&["-x", "200"]), (None, Limit::Fixed(200), 200, 200));
+    assert_eq!(
+        of(&["-j", "300"]),
+        (Some(300), Limit::Auto { max: 300 }, 300, 300)
+    );
+    assert_eq!(of(&["-x", "8"]), (None, Limit::Fixed(8), 256, 8));
+    assert_eq!(of(&["-x", "300"]), (None, Limit::Fixed(300), 300, 300));
     let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
     assert_eq!(of(&all), (Some(30), Limit::Fixed(20), 10, 20));
 }

@@ -77,8 +77,9 @@ impl Floor {
             sink: sink(batch.archive, batch.get.existing),
         };
         let (existing, retry) = (batch.get.existing, batch.get.retry.clone());
+        let small = batch.options.dispatch.per_host.most();
         let shared = Arc::new(Shared::new(Start {
-            engine: Inner::of_batch(batch.client, batch.get, larger),
+            engine: Inner::of_batch(batch.client, (batch.get, small), larger),
             dispatch: Dispatch::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
             open: 2 * batch.options.group.files,

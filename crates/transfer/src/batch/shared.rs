@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub(super) open: Arc<Semaphore>,
     /// What is known of hosts that answered 403.
     pub(super) denials: Denials,
+    /// Leave to write an armful.
+    pub(super) hands: Semaphore,
     /// Room for bodies in memory.
     pub(super) budget: Arc<Semaphore>,
     /// Ends everything soon.
@@ -95,6 +97,7 @@ impl Shared {
             underway: Underway::default(),
             open: Arc::new(Semaphore::new(start.open)),
             denials: Denials::default(),
+            hands: Semaphore::new(HANDS),
             budget: crate::get::quick::budget(),
             stop: start.stop,
             fetched: AtomicU64::new(0),
@@ -222,6 +225,10 @@ impl Shared {
         }
     }
 }
+
+/// Armfuls that are written at once. Each takes a thread from the reactors until another has taken its place; where files only go into
+/// memory, two keep the processors busy, and more help a disk that is asked for several things at once.
+const HANDS: usize = 4;
 
 /// How long the feeder sleeps at most before it looks again.
 const WAIT: Duration = Duration::from_millis(10);

@@ -84,6 +84,9 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     let Ok(mut open) = Arc::clone(&shared.open).acquire_many_owned(count).await else {
         unreachable!("it is never closed")
     };
+    let Ok(hand) = shared.hands.acquire().await else {
+        unreachable!("it is never closed")
+    };
     let retry = &shared.engine.options().retry;
     let (mut written, mut back) = (Vec::with_capacity(parcels.len()), Vec::new());
     blocking(|| {
@@ -94,6 +97,7 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
             }
         }
     });
+    drop(hand);
     for errand in back {
         shared.retries.fetch_add(1, Ordering::Relaxed);
         shared.put_back(errand);

@@ -32,7 +32,11 @@ pub(super) async fn work(shared: Arc<Shared>, first: (Ticket, Box<Errand>)) {
     let mut next = Some(first);
     while let Some((ticket, errand)) = next {
         run(&shared, ticket, errand).await;
+        // The place that has come free is this worker's; what else may run by now is for others.
         next = shared.next();
+        if next.is_some() {
+            shared.recruit();
+        }
     }
     shared.over.notify_one();
 }
@@ -77,12 +81,15 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
                 shared.denials.granted(&errand.host());
             }
             ended(shared, ticket, whole.bytes, How::Done);
-            let parcel = Parcel {
+            let armful = shared.table.put(Parcel {
                 errand,
                 whole: *whole,
-            };
-            deliver(shared.table.put(parcel), shared).await;
-            shared.recruit();
+            });
+            if !armful.is_empty() {
+                // Writing takes a while: the place goes to another worker.
+                shared.recruit();
+                deliver(armful, shared).await;
+            }
         }
         Ok(Came::NotModified(head)) => {
             ended(shared, ticket, 0, How::Done);

@@ -14,6 +14,8 @@ pub(super) struct Permit {
     host: Arc<Host>,
     /// What is given back.
     _held: OwnedSemaphorePermit,
+    /// The same, for a connection beyond a job's first.
+    _further: Option<OwnedSemaphorePermit>,
 }
 
 impl Permit {
@@ -28,6 +30,8 @@ impl Permit {
 pub(super) struct Host {
     /// A permit a connection.
     permits: Arc<Semaphore>,
+    /// Besides, one for each connection beyond a job's first.
+    further: Arc<Semaphore>,
     /// Whether small requests share one.
     shared: AtomicBool,
 }
@@ -54,7 +58,7 @@ impl Host {
     /// another for ever. Cancel safe.
     pub(super) async fn permit(self: &Arc<Self>) -> Option<Permit> {
         let held = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        Some(self.hold(held))
+        Some(self.hold(held, None))
     }
 
     /// Leave to make a request whose connection may be shared. Cancel safe.
@@ -75,9 +79,9 @@ impl Host {
             Some(permit) if permit.is_for(self) => Ok(Leave(Some(permit))),
             other => {
                 drop(other);
-                self.try_permit()
-                    .map(|permit| Leave(Some(permit)))
-                    .ok_or(())
+                let held = Arc::clone(&self.permits).try_acquire_owned();
+                held.map(|held| Leave(Some(self.hold(held, None))))
+                    .map_err(|_| ())
             }
         }
     }
@@ -93,14 +97,20 @@ impl Host {
 
     /// A permit if one is free: a job's further connections.
     pub(super) fn try_permit(self: &Arc<Self>) -> Option<Permit> {
+        let further = Arc::clone(&self.further).try_acquire_owned().ok()?;
         let held = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(self.hold(held))
+        Some(self.hold(held, Some(further)))
     }
 
-    fn hold(self: &Arc<Self>, held: OwnedSemaphorePermit) -> Permit {
+    fn hold(
+        self: &Arc<Self>,
+        held: OwnedSemaphorePermit,
+        further: Option<OwnedSemaphorePermit>,
+    ) -> Permit {
         Permit {
             host: Arc::clone(self),
             _held: held,
+            _further: further,
         }
     }
 }
@@ -110,6 +120,8 @@ impl Host {
 pub(super) struct Hosts {
     /// Connections a host.
     limit: usize,
+    /// How many of those may be beyond the first of their jobs.
+    further: usize,
     /// By scheme, name and port. Entries nobody uses are dropped when a new one comes, so this grows with the jobs
     /// that run and not with those that have ended.
     known: Arc<Mutex<HashMap<String, Arc<Host>>>>,
@@ -120,6 +132,17 @@ impl Hosts {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
+            further: limit,
+            known: Arc::default(),
+        }
+    }
+
+    /// At most `small` connections to each host, as many as small files may want, of which large ones share `large` beyond the first
+    /// of each.
+    pub(super) fn of_batch(small: usize, large: usize) -> Self {
+        Self {
+            limit: small.max(large),
+            further: large,
             known: Arc::default(),
         }
     }
@@ -134,6 +157,7 @@ impl Hosts {
         known.retain(|_, host| Arc::strong_count(host) > 1);
         let host = Arc::new(Host {
             permits: Arc::new(Semaphore::new(self.limit)),
+            further: Arc::new(Semaphore::new(self.further)),
             shared: AtomicBool::new(false),
         });
         known.insert(key, Arc::clone(&host));
@@ -144,6 +168,23 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn large_files_of_a_batch_share_fewer_connections_than_small_ones_may_have() {
+        let hosts = Hosts::of_batch(4, 2);
+        let host = hosts.of(&Url::parse("http://a.test/").unwrap());
+        let first = host.leave().await.permit(&host).await;
+        let further = [host.try_permit(), host.try_permit()];
+        assert!(further.iter().all(Option::is_some) && host.try_permit().is_none());
+        // A small one has room all the same, and where all is taken nobody has.
+        let small = host.leave().await;
+        drop(further);
+        let again = [host.try_permit(), host.try_permit()];
+        assert!(again.iter().all(Option::is_some));
+        assert!(host.leave_for(Leave(None)).is_err());
+        drop((first, small, again));
+        assert!(host.leave_for(Leave(None)).is_ok());
+    }
 
     #[test]
     fn jobs_of_one_host_share_its_limit_and_idle_hosts_are_forgotten() {

@@ -77,9 +77,15 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// What the jobs of a batch share, whose names are given to them.
-    pub(crate) fn of_batch(client: Client, options: GetOptions, events: EventSender) -> Self {
+    ///
+    /// `small`: as many connections as small files may have to one host.
+    pub(crate) fn of_batch(
+        client: Client,
+        (options, small): (GetOptions, usize),
+        events: EventSender,
+    ) -> Self {
         Self {
-            hosts: Hosts::new(options.connections.most()),
+            hosts: Hosts::of_batch(small, options.connections.most()),
             client,
             options,
             events,

@@ -40,8 +40,9 @@ const IN_MEMORY: u64 = 256 << 10;
 /// What a body in memory is counted in, in bytes.
 const UNIT: u64 = 1 << 10;
 
-/// Bytes that bodies in memory may have together: those that are being read, and those that wait to be written.
-pub(crate) const BUDGET: u64 = 16 << 20;
+/// Bytes that bodies in memory may have together: those that are being read, and those that wait to be written. They lie in read
+/// buffers that are two or three times as large.
+pub(crate) const BUDGET: u64 = 8 << 20;
 
 /// What a body may take however small it is.
 const PATIENCE: Duration = Duration::from_secs(60);
