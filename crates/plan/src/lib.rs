@@ -51,8 +51,8 @@ pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use expect::{Expectation, MediaRange, MediaRangeError, Unexpected};
 pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
 pub use layout::{
-    Layout, PathProblem, Placed, Subject, Taken, Template, TemplateError, TemplateProblem,
-    relative_path,
+    Candidate, Layout, PathProblem, Placed, ResourceId, Subject, Taken, Template, TemplateError,
+    TemplateProblem, relative_path,
 };
 pub use link_field::{Duplicate, Links, links};
 pub use low_water::low_water;

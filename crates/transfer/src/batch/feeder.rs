@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use haul_plan::{Placed, RetryOptions, Subject, Taken};
+use haul_plan::{Candidate, Placed, RetryOptions, Subject, Taken};
 
 use super::aside::Aside;
 use super::clerk::Delivery;
@@ -18,6 +18,7 @@ use super::present::Present;
 use super::record;
 use super::shared::{Full, Shared};
 use super::sink::unstage;
+use super::whose::Owners;
 use crate::disk::{Remembered, Target, Unnamed, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
@@ -238,7 +239,21 @@ impl Feeder {
             Some(directory) => directory.join(wanted),
             None => wanted,
         };
-        match self.taken.place(wanted.clone(), &entry.url, explicit) {
+        let mut owners = Owners {
+            present: &mut self.present,
+            past: self.past.as_ref(),
+            directory: match self.staging {
+                Some(_) => None,
+                None => Some(&self.options.directory),
+            },
+            replaces: self.existing == Existing::Overwrite,
+            url: &entry.url,
+        };
+        let is_anothers = |candidate: Candidate<'_>| owners.is_anothers(&candidate);
+        let placed = self
+            .taken
+            .place(wanted.clone(), &entry.url, explicit, is_anothers);
+        match placed {
             // The names of entries in an archive are relative.
             Placed::Free(path) if self.staging.is_some() => Ok(path),
             Placed::Free(path) => Ok(self.options.directory.join(path)),
@@ -330,7 +345,7 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
-            errand.have = remembered(&path).map(|have| Remembered {
+            errand.have = remembered(&path, errand.resource()).map(|have| Remembered {
                 etag: have.etag.or(tag),
                 ..have
             });

@@ -24,6 +24,7 @@ mod sink;
 mod table;
 mod there;
 mod underway;
+mod whose;
 mod worker;
 
 use std::path::PathBuf;

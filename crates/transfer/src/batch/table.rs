@@ -133,7 +133,7 @@ fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, retry: &RetryOption
         body if errand.staged.is_some() => body,
         body => match unnamed(body, &errand) {
             Ok(file) => {
-                stamp(file.file(), &head.version, bytes);
+                stamp(file.file(), &head.version, bytes, errand.resource());
                 Body::File(file)
             }
             Err(error) => {

@@ -20,7 +20,7 @@ use super::shared::Shared;
 use super::sink::{Bytes, Written, drop_aside};
 use super::table::{Parcel, deliver};
 use super::there::verify;
-use crate::disk::blocking;
+use crate::disk::{ascribe, blocking};
 use crate::error::GetError;
 use crate::get::failure::Failure;
 use crate::get::quick::{Came, Large, Quick};
@@ -157,6 +157,9 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
         true => State::Skipped,
         false => State::Done,
     };
+    if errand.is_elsewhere() {
+        blocking(|| ascribe(errand.target().path(), errand.resource()));
+    }
     let row = Row {
         bytes: outcome.bytes,
         checksums: outcome.checksums,

@@ -18,7 +18,7 @@ mod unnamed;
 pub use offload::blocking;
 pub use part::PartFile;
 pub(crate) use rights::Rights;
-pub(crate) use stamp::{Remembered, remembered, stamp};
+pub(crate) use stamp::{Remembered, Whose, ascribe, remembered, stamp, whose};
 pub use storage::{Layer, Storage};
 pub(crate) use stream::{StreamSink, is_stdout, is_stream};
 pub use target::Target;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{ConnectionControl, ControlOptions, Found, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{
+    ConnectionControl, ControlOptions, Found, RangeSet, ResourceId, SegmentOptions, SegmentPlan,
+};
 use tokio::time::Instant;
 
 use super::Inner;
@@ -251,7 +253,8 @@ impl Run<'_> {
             return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;
-        let Published { path, unsynced } = publish(partial, version, replace)?;
+        let from = ResourceId::of(&self.job.url);
+        let Published { path, unsynced } = publish(partial, (version, from), replace)?;
         if let Some(error) = unsynced {
             let text = "is whole and in its place, but a power cut now may take its name";
             self.warn(format!("{} {text}: {error}", path.display()))

@@ -9,6 +9,7 @@ mod stopped;
 mod tars;
 mod turns;
 mod wanted;
+mod whose;
 
 use std::path::PathBuf;
 use std::time::Duration;
