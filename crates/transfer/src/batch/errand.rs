@@ -37,8 +37,8 @@ pub(super) struct Errand {
     pub(super) status: Option<StatusCode>,
     /// Whether its host has refused it.
     pub(super) refused: bool,
-    /// How many of them were answered 403.
-    pub(super) denied: u32,
+    /// The host that answered the last of them 403, if one did.
+    pub(super) denied: Option<String>,
     /// Where what is to be replaced lies, if that is behind a link.
     pub(super) real: Option<PathBuf>,
     /// When the first of them was made.
@@ -90,7 +90,7 @@ impl Errand {
             attempts: 0,
             status: None,
             refused: false,
-            denied: 0,
+            denied: None,
             real: None,
             begun: None,
             road: Road::Quick { ranges: true },
@@ -110,6 +110,15 @@ impl Errand {
     pub(super) fn target(&self) -> Target {
         let path = self.staged.as_ref().or(self.real.as_ref());
         Target::new(path.unwrap_or(&self.path).clone())
+    }
+
+    /// Takes the roads of partial files, if it goes another; false if it does not.
+    pub(super) fn turn_to_engine(&mut self) -> bool {
+        let quick = matches!(self.road, Road::Quick { .. });
+        if quick {
+            self.road = Road::Engine;
+        }
+        quick
     }
 
     /// Goes to where else the file can be had, with a fresh budget; false where there is nowhere.

@@ -19,7 +19,7 @@ use super::record;
 use super::shared::{Full, Shared};
 use super::sink::unstage;
 use super::whose::Owners;
-use crate::disk::{Remembered, Target, Unnamed, remembered};
+use crate::disk::{Layer, Remembered, Target, or_here, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
 use crate::manifest::{Millis, Past, Row, RowError, State};
@@ -35,6 +35,8 @@ pub(super) struct Feeder {
     pub(super) shared: Weak<Shared>,
     /// What becomes of files that are there.
     pub(super) existing: Existing,
+    /// What lies between the batch and its files.
+    pub(super) layer: Layer,
     /// The retry budget of each job.
     pub(super) retry: RetryOptions,
     /// The settings.
@@ -145,11 +147,8 @@ impl Feeder {
     /// That files can be made where all of them go: better now than after each of them was fetched.
     fn may_write(&mut self) -> Result<(), GetError> {
         let directory = self.staging.as_ref().unwrap_or(&self.options.directory);
-        let directory = match directory.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => directory,
-        };
-        match Unnamed::create_in(directory) {
+        let directory = or_here(directory);
+        match self.layer.unnamed_in(directory) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.unnamed = false;
                 Ok(())

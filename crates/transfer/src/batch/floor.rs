@@ -77,11 +77,13 @@ impl Floor {
             sink: sink(batch.archive, batch.get.existing),
         };
         let (existing, retry) = (batch.get.existing, batch.get.retry.clone());
+        let layer = batch.get.layer.clone();
         let shared = Arc::new(Shared::new(Start {
             engine: Inner::of_batch(batch.client, batch.get, larger),
             dispatch: Dispatch::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
             open: 2 * batch.options.group.files,
+            patience: batch.options.patience,
             clerk: deliveries,
             stop: stop.clone(),
             counts: Arc::clone(&counts),
@@ -90,6 +92,7 @@ impl Floor {
         let feeder = Feeder {
             shared: Arc::downgrade(&shared),
             existing,
+            layer,
             retry,
             options: batch.options,
             unnamed: true,
@@ -133,7 +136,7 @@ impl Floor {
                 biased;
                 () = join(&self.shared) => {}
                 () = self.shared.over.notified() => {}
-                Some(event) = self.aside.recv() => self.shared.underway.on(&event),
+                Some(event) = self.aside.recv() => self.heard(event).await,
                 _ = self.look.tick() => self.look().await,
             }
         }
@@ -151,6 +154,17 @@ impl Floor {
         };
         // A renderer that is behind will see the next one.
         let _ = self.events.try_send(Event::Board(Box::new(board)));
+    }
+
+    /// A larger job tells something: how far it is, which is summed up, or a warning, which is passed on with its name.
+    async fn heard(&self, event: Event) {
+        match event {
+            Event::Warning { job, text } => {
+                let text = self.shared.underway.named(job, text);
+                let _ = self.events.send(Event::Warning { job, text }).await;
+            }
+            event => self.shared.underway.on(&event),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -176,7 +190,10 @@ impl Floor {
     }
 
     /// Waits for the books to be closed. A panic of one of the threads is passed on.
-    pub(super) async fn close(self) -> Summary {
+    pub(super) async fn close(mut self) -> Summary {
+        while let Ok(event) = self.aside.try_recv() {
+            self.heard(event).await;
+        }
         let mut summary = self.summary();
         let mut threads = vec![self.clerk];
         if summary.complete {

@@ -12,10 +12,10 @@
 mod aside;
 mod books;
 mod clerk;
-mod denials;
 mod errand;
 mod feeder;
 mod floor;
+mod nameless;
 mod options;
 mod present;
 mod record;

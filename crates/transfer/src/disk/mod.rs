@@ -22,4 +22,5 @@ pub(crate) use stamp::{Remembered, Whose, ascribe, remembered, stamp, whose};
 pub use storage::{Layer, Storage};
 pub(crate) use stream::{StreamSink, is_stdout, is_stream};
 pub use target::Target;
+pub(crate) use target::{or_here, sync_directory};
 pub(crate) use unnamed::Unnamed;

@@ -152,7 +152,8 @@ pub(super) fn publish(
             _ => local("rename to")(e),
         })?;
         partial.settle();
-        let unsynced = partial.target.sync_directory(partial.file.file()).err();
+        let directory = partial.target.directory();
+        let unsynced = partial.storage().sync_directory(directory).err();
         Ok(Published {
             path: path.clone(),
             unsynced,

@@ -255,7 +255,14 @@ impl Run<'_> {
         let replace = self.engine.options.existing != Existing::Keep;
         let from = ResourceId::of(&self.job.url);
         let Published { path, unsynced } = publish(partial, (version, from), replace)?;
-        if let Some(error) = unsynced {
+        if self.engine.strict {
+            let above = || {
+                let mut above = partial.target.above();
+                above.try_for_each(|directory| partial.storage().sync_directory(directory))
+            };
+            let synced = unsynced.map_or_else(|| blocking(above), Err);
+            synced.map_err(|e| GetError::local("sync the directory of", path.clone(), e))?;
+        } else if let Some(error) = unsynced {
             let text = "is whole and in its place, but a power cut now may take its name";
             self.warn(format!("{} {text}: {error}", path.display()))
                 .await;

@@ -50,6 +50,7 @@ pub(crate) struct Lot {
 pub(crate) struct Ran {
     pub(crate) summary: Summary,
     pub(crate) rows: Vec<Row>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Lot {
@@ -126,17 +127,24 @@ impl Lot {
         };
         let work = batch.run(entries, self.stop.clone());
         let listen = async {
-            let mut rows = Vec::new();
+            let (mut rows, mut warnings) = (Vec::new(), Vec::new());
             while let Some(event) = events.recv().await {
-                if let Event::Row(row) = event {
-                    rows.push(*row);
+                match event {
+                    Event::Row(row) => rows.push(*row),
+                    Event::Warning { text, .. } => warnings.push(text),
+                    _ => {}
                 }
             }
-            rows
+            (rows, warnings)
         };
-        let (summary, mut rows) = within(self.limit, async { tokio::join!(work, listen) }).await;
+        let (summary, (mut rows, warnings)) =
+            within(self.limit, async { tokio::join!(work, listen) }).await;
         rows.sort_by_key(|row| row.line);
-        Ran { summary, rows }
+        Ran {
+            summary,
+            rows,
+            warnings,
+        }
     }
 
     /// Downloads URLs, a line each.
