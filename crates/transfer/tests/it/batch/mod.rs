@@ -36,6 +36,8 @@ pub(crate) struct Lot {
     pub(crate) client: ClientConfig,
     pub(crate) options: BatchOptions,
     pub(crate) stop: CancellationToken,
+    /// What is told of so many files that are done stops it.
+    pub(crate) enough: Option<usize>,
     /// The manifest's name in the directory beside that of the files.
     pub(crate) manifest: Option<&'static str>,
     /// The archive's.
@@ -83,6 +85,7 @@ impl Lot {
                 ..BatchOptions::default()
             },
             stop: CancellationToken::new(),
+            enough: None,
             manifest: None,
             tar: None,
             beside: tempfile::tempdir().unwrap(),
@@ -127,10 +130,16 @@ impl Lot {
         };
         let work = batch.run(entries, self.stop.clone());
         let listen = async {
-            let (mut rows, mut warnings) = (Vec::new(), Vec::new());
+            let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
             while let Some(event) = events.recv().await {
                 match event {
-                    Event::Row(row) => rows.push(*row),
+                    Event::Row(row) => {
+                        done += usize::from(row.state == State::Done);
+                        rows.push(*row);
+                        if self.enough == Some(done) {
+                            self.stop.cancel();
+                        }
+                    }
                     Event::Warning { text, .. } => warnings.push(text),
                     _ => {}
                 }

@@ -152,8 +152,8 @@ async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a19_a_body_that_drips_is_fetched_where_nothing_of_it_is_lost() {
     // As slow over every connection: begun again and again it would never come.
-    let content = Content::random(1, 3000);
-    let slow = Resource::new(content.clone()).rule(When::always(), breakage::drip(1000));
+    let content = Content::random(1, 900);
+    let slow = Resource::new(content.clone()).rule(When::always(), breakage::drip(900));
     let origin = shelf(1).resource("/slow", slow).start().await;
     let mut lot = Lot::new();
     lot.options.patience = Duration::ZERO;
