@@ -76,8 +76,6 @@ impl Floor {
             options: batch.options.group,
             sink: sink(batch.archive, batch.get.existing),
         };
-        let (existing, retry) = (batch.get.existing, batch.get.retry.clone());
-        let layer = batch.get.layer.clone();
         let shared = Arc::new(Shared::new(Start {
             engine: Inner::of_batch(batch.client, batch.get, larger),
             dispatch: Dispatch::new(batch.options.dispatch),
@@ -91,9 +89,9 @@ impl Floor {
         let apart = Aside::new(staging.as_ref().unwrap_or(&batch.options.directory));
         let feeder = Feeder {
             shared: Arc::downgrade(&shared),
-            existing,
-            layer,
-            retry,
+            existing: shared.engine.options().existing,
+            layer: shared.engine.options().layer.clone(),
+            retry: shared.engine.options().retry.clone(),
             options: batch.options,
             unnamed: true,
             present: Present::default(),
@@ -108,8 +106,6 @@ impl Floor {
             let _fuse = fuse;
             clerk.work(&runtime, delivered);
         };
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Self {
             shared,
             counts,
@@ -117,7 +113,7 @@ impl Floor {
             aside,
             clerk: thread::spawn(work),
             feeder: thread::spawn(move || feeder.feed(entries)),
-            look,
+            look: looks(),
             guard,
         }
     }
@@ -212,6 +208,13 @@ impl Floor {
         summary.causes = self.counts.causes();
         summary
     }
+}
+
+/// When to look.
+fn looks() -> Interval {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    looks
 }
 
 /// Where files go.

@@ -33,8 +33,15 @@ impl Nameless {
         }
     }
 
-    /// Whether a job goes to such a place.
-    pub(super) fn has(&self, errand: &Errand) -> bool {
+    /// The road of a job: that of partial files, if it goes to such a place.
+    pub(super) fn road_of(&self, errand: &mut Errand) -> Road {
+        if self.has(errand) {
+            errand.turn_to_engine();
+        }
+        errand.road
+    }
+
+    fn has(&self, errand: &Errand) -> bool {
         self.any.load(Ordering::Relaxed)
             && device(errand.target().directory()).is_ok_and(|device| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);

@@ -43,10 +43,7 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
     errand.begun.get_or_insert_with(Instant::now);
     errand.attempts += 1;
     let _running = shared.underway.begin(errand.job.id, &errand.job.url);
-    if shared.nameless.has(&errand) {
-        errand.turn_to_engine();
-    }
-    let ranges = match errand.road {
+    let ranges = match shared.nameless.road_of(&mut errand) {
         Road::Quick { ranges } => ranges,
         Road::Engine => return large(shared, ticket, errand, None).await,
         Road::There => {
@@ -82,11 +79,8 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
                 shared.denials().granted(&host);
             }
             ended(shared, ticket, whole.bytes, How::Done);
-            let parcel = Parcel {
-                errand,
-                whole: *whole,
-            };
-            deliver(shared.table.put(parcel), shared).await;
+            let whole = *whole;
+            deliver(shared.table.put(Parcel { errand, whole }), shared).await;
             shared.recruit();
         }
         Ok(Came::NotModified(head)) => {

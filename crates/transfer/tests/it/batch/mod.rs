@@ -129,23 +129,7 @@ impl Lot {
             events: sender,
         };
         let work = batch.run(entries, self.stop.clone());
-        let listen = async {
-            let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
-            while let Some(event) = events.recv().await {
-                match event {
-                    Event::Row(row) => {
-                        done += usize::from(row.state == State::Done);
-                        rows.push(*row);
-                        if self.enough == Some(done) {
-                            self.stop.cancel();
-                        }
-                    }
-                    Event::Warning { text, .. } => warnings.push(text),
-                    _ => {}
-                }
-            }
-            (rows, warnings)
-        };
+        let listen = self.listen(&mut events);
         let (summary, (mut rows, warnings)) =
             within(self.limit, async { tokio::join!(work, listen) }).await;
         rows.sort_by_key(|row| row.line);
@@ -154,6 +138,25 @@ impl Lot {
             rows,
             warnings,
         }
+    }
+
+    /// Hears what a batch tells, to its end.
+    async fn listen(&self, events: &mut mpsc::Receiver<Event>) -> (Vec<Row>, Vec<String>) {
+        let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Row(row) => {
+                    done += usize::from(row.state == State::Done);
+                    rows.push(*row);
+                    if self.enough == Some(done) {
+                        self.stop.cancel();
+                    }
+                }
+                Event::Warning { text, .. } => warnings.push(text),
+                _ => {}
+            }
+        }
+        (rows, warnings)
     }
 
     /// Downloads URLs, a line each.

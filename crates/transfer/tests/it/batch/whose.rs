@@ -117,7 +117,7 @@ async fn c4_a_list_that_was_signed_anew_finds_its_files() {
     let (lot, origin) = (Lot::new(), shelf(5).start().await);
     let urls = |date: u64| {
         let url = move |n: u64| format!("/{n}?X-Amz-Date={date}&X-Amz-Signature={}", n + date);
-        (0..5).map(move |n| url(n))
+        (0..5).map(url)
     };
     let first = lot.get(urls(1).map(|path| origin.url(&path))).await;
     let second = lot.get(urls(2).map(|path| origin.url(&path))).await;
