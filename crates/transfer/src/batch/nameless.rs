@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::errand::{Errand, Road};
-use crate::disk::or_here;
+use crate::disk::{blocking, or_here};
 
 /// The file systems where they cannot.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Nameless {
     /// Remembers where a job goes that has turned to the roads of partial files.
     pub(super) fn learn_of(&self, errand: &Errand) {
         if errand.road == Road::Engine
-            && let Ok(device) = device(errand.target().directory())
+            && let Ok(device) = blocking(|| device(errand.target().directory()))
         {
             let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
             devices.insert(device);
@@ -43,7 +43,7 @@ impl Nameless {
 
     fn has(&self, errand: &Errand) -> bool {
         self.any.load(Ordering::Relaxed)
-            && device(errand.target().directory()).is_ok_and(|device| {
+            && blocking(|| device(errand.target().directory())).is_ok_and(|device| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
                 devices.contains(&device)
             })
