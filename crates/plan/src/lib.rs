@@ -19,6 +19,7 @@ mod checksum;
 mod content_range;
 mod control;
 mod course;
+mod denials;
 mod digest_field;
 pub mod dispatch;
 mod error_limit;
@@ -46,13 +47,14 @@ pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use control::{ConnectionControl, ControlOptions, Refused, Sample};
 pub use course::{Action, Course, Standing, Trouble};
+pub use denials::Denials;
 pub use digest_field::{Expected, expected_digests};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use expect::{Expectation, MediaRange, MediaRangeError, Unexpected};
 pub use glob::{Glob, GlobError, GlobItem, GlobProblem};
 pub use layout::{
-    Layout, PathProblem, Placed, Subject, Taken, Template, TemplateError, TemplateProblem,
-    relative_path,
+    Candidate, Layout, PathProblem, Placed, ResourceId, Subject, Taken, Template, TemplateError,
+    TemplateProblem, relative_path,
 };
 pub use link_field::{Duplicate, Links, links};
 pub use low_water::low_water;

@@ -444,24 +444,17 @@ async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
     let origin = serve(1).await;
     let haul = Haul::new();
     haul.write("list", list(&origin, 3000));
-    let mut running = haul.start(&["get", "-i", "list", "--json", "-q"]);
+    let mut running = haul.start(&["get", "-i", "list", "--json"]);
     // A pipe of a page, which some results fill.
     let stdout = running.child.stdout.take().unwrap();
     rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
     while origin.asked().len() < 100 {
         tokio::task::yield_now().await;
     }
-    let impatient = async {
-        loop {
-            running.signal(Signal::INT);
-            if let Ok(Some(status)) = running.child.try_wait() {
-                break status;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    let status = within(std::time::Duration::from_secs(20), impatient).await;
-    assert_eq!(status.code(), Some(130));
+    running.signal(Signal::INT);
+    running.until("haul: stopping; once more").await;
+    running.signal(Signal::INT);
+    running.end().await.assert_code(130);
     drop(stdout);
 }
 

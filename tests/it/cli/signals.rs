@@ -84,7 +84,7 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
         .map(|n| origin.url(&format!("/f.bin?{n}")))
         .collect();
     let haul = Haul::new();
-    let mut args: Vec<&str> = vec!["get", "--json", "-q", "-d", "d", "--overwrite"];
+    let mut args: Vec<&str> = vec!["get", "--json", "-d", "d", "--overwrite"];
     args.extend(urls.iter().map(String::as_str));
     let mut running = haul.start(&args);
     // A pipe of a page, which a few results fill.
@@ -93,18 +93,10 @@ async fn signals_are_heard_while_nobody_reads_the_results() {
     while origin.asked().len() < 20 {
         tokio::task::yield_now().await;
     }
-    // As somebody does who sees nothing happen; nothing tells that the first one was heard.
-    let impatient = async {
-        loop {
-            running.signal(Signal::INT);
-            if let Ok(Some(status)) = running.child.try_wait() {
-                break status;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    let status = haul_lab::within(std::time::Duration::from_secs(20), impatient).await;
-    assert_eq!(status.code(), Some(130));
+    running.signal(Signal::INT);
+    running.until("haul: stopping; once more").await;
+    running.signal(Signal::INT);
+    running.end().await.assert_code(130);
     drop(stdout);
 }
 

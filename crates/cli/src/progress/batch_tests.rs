@@ -224,3 +224,25 @@ fn rows_that_failed_are_objects_and_others_are_not() {
     let done = row(State::Done, "http://h.test/f");
     assert!(super::json::object(ms(5), &done).is_none());
 }
+
+#[test]
+fn warnings_are_told_and_flood_nothing() {
+    let warning = Event::Warning {
+        job: 1,
+        text: "http://h.test/a: the origin sent it as gzip\u{1b}[2J".into(),
+    };
+    let mut tally = Tally::new(false, false);
+    let lines: Vec<String> = (0..100)
+        .filter_map(|at| tally.event(ms(at), &warning))
+        .collect();
+    assert_eq!(lines.len(), 20);
+    let first = anstream::adapter::strip_str(&lines[0]).to_string();
+    assert_eq!(
+        first,
+        "haul: warning: http://h.test/a: the origin sent it as gzip\u{fffd}[2J"
+    );
+    let hidden = tally.tick(ms(1100)).unwrap();
+    assert_eq!(hidden, "haul: 80 more warnings are not shown");
+    assert_eq!(tally.tick(ms(1200)), None);
+    assert_eq!(Tally::new(true, false).event(ms(0), &warning), None);
+}

@@ -16,7 +16,7 @@ use super::meter::Meter;
 use super::picture::Picture;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::Throttle;
-use crate::message::{error_text, harmless};
+use crate::message::{error_text, harmless, warning_text};
 use crate::report::{self, ended};
 
 /// How a batch goes on.
@@ -36,6 +36,8 @@ pub(super) struct Tally {
     bytes: Meter,
     /// What keeps failures from flooding the screen.
     throttle: Throttle,
+    /// And what does so with warnings.
+    warnings: Throttle,
 }
 
 impl Tally {
@@ -48,6 +50,7 @@ impl Tally {
             files: Meter::new(Duration::ZERO, 0),
             bytes: Meter::new(Duration::ZERO, 0),
             throttle: Throttle::default(),
+            warnings: Throttle::default(),
         }
     }
 
@@ -61,6 +64,12 @@ impl Tally {
             State::Done | State::Skipped if self.verbose => Some(harmless(&report::row_line(row))),
             _ => None,
         }
+    }
+
+    /// The line of a warning, if it has one.
+    fn warning(&mut self, now: Duration, text: &str) -> Option<String> {
+        let shown = !self.quiet && (self.verbose || self.warnings.admits(now));
+        shown.then(|| warning_text(&harmless(text)))
     }
 
     /// The job that has run for longest, if that is long.
@@ -137,6 +146,7 @@ impl Picture for Tally {
                 None
             }
             Event::Row(row) => self.ended(now, row),
+            Event::Warning { text, .. } => self.warning(now, text),
             _ => None,
         }
     }
@@ -144,8 +154,11 @@ impl Picture for Tally {
     fn tick(&mut self, now: Duration) -> Option<String> {
         self.files.look(now, ended(&self.board.summary));
         self.bytes.look(now, self.board.summary.bytes);
-        let hidden = self.throttle.hidden(now)?;
-        Some(format!("haul: {hidden} more failed and are not shown"))
+        if let Some(hidden) = self.throttle.hidden(now) {
+            return Some(format!("haul: {hidden} more failed and are not shown"));
+        }
+        let hidden = self.warnings.hidden(now)?;
+        Some(format!("haul: {hidden} more warnings are not shown"))
     }
 
     fn since(&self) -> Option<Duration> {

@@ -208,6 +208,7 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
         checksums,
         each,
         group: group(),
+        ..BatchOptions::default()
     })
 }
 

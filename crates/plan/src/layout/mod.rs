@@ -7,6 +7,7 @@
 mod digest;
 mod mirror;
 mod relative;
+mod resource;
 mod taken;
 mod template;
 
@@ -15,7 +16,8 @@ use std::path::PathBuf;
 use url::Url;
 
 pub use relative::{PathProblem, relative_path};
-pub use taken::{Placed, Taken};
+pub use resource::ResourceId;
+pub use taken::{Candidate, Placed, Taken};
 pub use template::{Template, TemplateError, TemplateProblem};
 
 use crate::filename;

@@ -9,6 +9,10 @@
 //! one. Paths that a list names are compared as they are: they may differ by case for a reason, and where the disk folds it, the
 //! disk says so. Directories are remembered like files, so that none takes the path of the other. Different ways to compose a
 //! letter (`é` as one or two characters) are different letters here.
+//!
+//! Which URL comes first is the list's order, and another list, or the same in another order, would give another URL the name
+//! without a suffix. What earlier runs left tells better than the order whose a name is: so whoever looks at the disk is asked
+//! about each [`Candidate`], and one that is known to be another URL's is passed over.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,6 +54,34 @@ enum Rule {
     Named,
 }
 
+/// A path that a URL could get.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    path: &'a Path,
+    /// The name that is wanted.
+    name: &'a str,
+    /// The URL's digest.
+    sum: &'a Sum,
+    /// How many suffixes were tried.
+    tried: usize,
+}
+
+impl Candidate<'_> {
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.path
+    }
+
+    /// The path that the URL gets if it does not get this one: made of its digest, so that whatever lies there was put there for it.
+    #[must_use]
+    pub fn otherwise(&self) -> Option<PathBuf> {
+        let length = TAGS.get(self.tried)?;
+        let name = tagged(self.name, self.sum, *length);
+        Some(self.path.with_file_name(name))
+    }
+}
+
 /// What came of asking for a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placed {
@@ -69,8 +101,15 @@ impl Taken {
     }
 
     /// Gives a path out. An `explicit` one is taken as it is or not at all; for another that is taken, a part of the URL's
-    /// digest goes before its ending: `photo.1f3a9c2b.jpg`. URLs that differ in login or fragment alone are the same.
-    pub fn place(&mut self, wanted: PathBuf, url: &Url, explicit: bool) -> Placed {
+    /// digest goes before its ending: `photo.1f3a9c2b.jpg`. URLs that differ in login or fragment alone are the same. So it does
+    /// where `is_anothers` says of a path that nobody has yet that what lies there is another URL's.
+    pub fn place(
+        &mut self,
+        wanted: PathBuf,
+        url: &Url,
+        explicit: bool,
+        is_anothers: impl FnMut(Candidate<'_>) -> bool,
+    ) -> Placed {
         let sum = digest::of_url(url);
         let mut holder: Holder = first(&sum);
         if holder == DIRECTORY {
@@ -80,7 +119,7 @@ impl Taken {
             self.any_named = true;
             self.place_named(wanted, holder)
         } else {
-            self.place_made(&wanted, holder, &sum)
+            self.place_made(&wanted, (holder, &sum), is_anothers)
         }
     }
 
@@ -108,19 +147,32 @@ impl Taken {
         Placed::Free(wanted)
     }
 
-    fn place_made(&mut self, wanted: &Path, holder: Holder, sum: &Sum) -> Placed {
+    fn place_made(
+        &mut self,
+        wanted: &Path,
+        (holder, sum): (Holder, &Sum),
+        mut is_anothers: impl FnMut(Candidate<'_>) -> bool,
+    ) -> Placed {
         let directory = self.directory(above(wanted));
         let name = wanted.file_name().unwrap_or_default().to_string_lossy();
         let tags = std::iter::once(0).chain(TAGS);
-        for path in tags.map(|length| directory.join(tagged(&name, sum, length))) {
+        let paths = tags.map(|length| directory.join(tagged(&name, sum, length)));
+        for (tried, path) in paths.enumerate() {
             let key = key(&path, Rule::Made);
             match self.holder(key, &path, Rule::Made) {
-                None => {
-                    self.held.insert(key, holder);
-                    return Placed::Free(path);
-                }
                 Some(other) if other == holder => return Placed::Duplicate,
-                Some(_) => {}
+                Some(_) => continue,
+                None => {}
+            }
+            let candidate = Candidate {
+                path: &path,
+                name: &name,
+                sum,
+                tried,
+            };
+            if !is_anothers(candidate) {
+                self.held.insert(key, holder);
+                return Placed::Free(path);
             }
         }
         // Somebody named a path that ends in this URL's whole digest.

@@ -13,11 +13,11 @@ fn url(text: &str) -> Url {
 
 /// Places made paths, each for a URL.
 fn made(taken: &mut Taken, wanted: &str, from: &str) -> Placed {
-    taken.place(wanted.into(), &url(from), false)
+    taken.place(wanted.into(), &url(from), false, |_| false)
 }
 
 fn named(taken: &mut Taken, wanted: &str, from: &str) -> Placed {
-    taken.place(wanted.into(), &url(from), true)
+    taken.place(wanted.into(), &url(from), true, |_| false)
 }
 
 fn free(path: &str) -> Placed {
@@ -53,6 +53,32 @@ fn c4_the_second_of_a_name_gets_a_suffix_that_is_its_own() {
             Placed::Duplicate
         );
     }
+}
+
+#[test]
+fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
+    let (a, b) = ("http://h.test/1/photo.jpg", "http://h.test/2/photo.jpg");
+    let suffixed = format!("photo.{}.jpg", tag(b, 8));
+    let mut taken = Taken::new();
+    // The second of an earlier list comes first in this one.
+    let mut place = |from: &str| {
+        taken.place("photo.jpg".into(), &url(from), false, |candidate| {
+            let theirs = from == b && candidate.path() == Path::new("photo.jpg");
+            if theirs {
+                assert_eq!(candidate.otherwise(), Some(suffixed.clone().into()));
+            }
+            theirs
+        })
+    };
+    assert_eq!(place(b), free(&suffixed));
+    assert_eq!(place(b), Placed::Duplicate);
+    assert_eq!(place(a), free("photo.jpg"));
+    let longer = format!("photo.{}.jpg", tag(b, 16));
+    let mut taken = Taken::new();
+    let both = taken.place("photo.jpg".into(), &url(b), false, |candidate| {
+        candidate.path() != Path::new(&longer)
+    });
+    assert_eq!(both, free(&longer));
 }
 
 #[test]
@@ -190,7 +216,7 @@ proptest! {
     fn c4_paths_are_unique_safe_and_the_same_again(list in lists()) {
         let run = || {
             let mut taken = Taken::new();
-            list.iter().map(|(url, layout)| taken.place(wanted(url, *layout), url, false)).collect::<Vec<_>>()
+            list.iter().map(|(url, layout)| taken.place(wanted(url, *layout), url, false, |_| false)).collect::<Vec<_>>()
         };
         let placed = run();
         prop_assert_eq!(&placed, &run());

@@ -1,9 +1,9 @@
 //! A job of a batch on its way: what it is to fetch, and what has become of it so far.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use haul_net::{Timings, shown};
-use haul_plan::{Course, Expectation, RetryOptions, Version};
+use haul_net::Timings;
+use haul_plan::{Course, Expectation, ResourceId, RetryOptions, Version};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
@@ -37,8 +37,8 @@ pub(super) struct Errand {
     pub(super) status: Option<StatusCode>,
     /// Whether its host has refused it.
     pub(super) refused: bool,
-    /// How many of them were answered 403.
-    pub(super) denied: u32,
+    /// The host that answered the last of them 403, if one did.
+    pub(super) denied: Option<String>,
     /// Where what is to be replaced lies, if that is behind a link.
     pub(super) real: Option<PathBuf>,
     /// When the first of them was made.
@@ -90,7 +90,7 @@ impl Errand {
             attempts: 0,
             status: None,
             refused: false,
-            denied: 0,
+            denied: None,
             real: None,
             begun: None,
             road: Road::Quick { ranges: true },
@@ -110,6 +110,15 @@ impl Errand {
     pub(super) fn target(&self) -> Target {
         let path = self.staged.as_ref().or(self.real.as_ref());
         Target::new(path.unwrap_or(&self.path).clone())
+    }
+
+    /// Takes the roads of partial files, if it goes another; false if it does not.
+    pub(super) fn turn_to_engine(&mut self) -> bool {
+        let quick = matches!(self.road, Road::Quick { .. });
+        if quick {
+            self.road = Road::Engine;
+        }
+        quick
     }
 
     /// Goes to where else the file can be had, with a fresh budget; false where there is nowhere.
@@ -143,21 +152,24 @@ impl Errand {
         self.job.checksums.iter().any(|sum| sum.digest.is_some())
     }
 
-    /// The URL as it may be shown, by which it is known between runs. Where something of it is masked, a digest of all of it stands
-    /// behind it: two URLs that differ in what nobody may see are two jobs.
+    /// The URL as it may be shown, by which it is known between runs.
     pub(super) fn shown(&self) -> String {
-        let bare = haul_net::without_credentials(&self.url);
-        let shown = shown(&bare).to_string();
-        if shown == bare.as_str() {
-            return shown;
-        }
-        let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();
-        format!("{shown}#{}", &digest[..16])
+        shown(&self.url)
+    }
+
+    /// What the file that comes of it is known by, whichever mirror brings it.
+    pub(super) fn resource(&self) -> ResourceId {
+        ResourceId::of(&self.url)
+    }
+
+    /// Whether another is asked than its list's URL.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.job.url != self.url
     }
 
     /// The name, by which it is known between runs.
     pub(super) fn name(&self) -> String {
-        self.path.to_string_lossy().into_owned()
+        named(&self.path)
     }
 
     /// Whom it asks: jobs of equal hosts share a limit.
@@ -197,6 +209,23 @@ impl Errand {
             ..row
         }
     }
+}
+
+/// A URL as it may be shown, by which it is known between runs. Where something of it is masked, a digest of all of it stands
+/// behind it: two URLs that differ in what nobody may see are two jobs.
+pub(super) fn shown(url: &Url) -> String {
+    let bare = haul_net::without_credentials(url);
+    let shown = haul_net::shown(&bare);
+    if shown == bare.as_str() {
+        return shown;
+    }
+    let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();
+    format!("{shown}#{}", &digest[..16])
+}
+
+/// A path, as it is known between runs.
+pub(super) fn named(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }
 
 /// The line that a row names: URLs that were typed have none.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use haul_plan::{Placed, RetryOptions, Subject, Taken};
+use haul_plan::{Candidate, Placed, RetryOptions, Subject, Taken};
 
 use super::aside::Aside;
 use super::clerk::Delivery;
@@ -18,7 +18,8 @@ use super::present::Present;
 use super::record;
 use super::shared::{Full, Shared};
 use super::sink::unstage;
-use crate::disk::{Remembered, Target, Unnamed, remembered};
+use super::whose::Owners;
+use crate::disk::{Layer, Remembered, Target, or_here, remembered};
 use crate::error::{Class, GetError};
 use crate::list::{BadLine, Entry};
 use crate::manifest::{Millis, Past, Row, RowError, State};
@@ -34,6 +35,8 @@ pub(super) struct Feeder {
     pub(super) shared: Weak<Shared>,
     /// What becomes of files that are there.
     pub(super) existing: Existing,
+    /// What lies between the batch and its files.
+    pub(super) layer: Layer,
     /// The retry budget of each job.
     pub(super) retry: RetryOptions,
     /// The settings.
@@ -144,11 +147,8 @@ impl Feeder {
     /// That files can be made where all of them go: better now than after each of them was fetched.
     fn may_write(&mut self) -> Result<(), GetError> {
         let directory = self.staging.as_ref().unwrap_or(&self.options.directory);
-        let directory = match directory.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => directory,
-        };
-        match Unnamed::create_in(directory) {
+        let directory = or_here(directory);
+        match self.layer.unnamed_in(directory) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.unnamed = false;
                 Ok(())
@@ -238,7 +238,21 @@ impl Feeder {
             Some(directory) => directory.join(wanted),
             None => wanted,
         };
-        match self.taken.place(wanted.clone(), &entry.url, explicit) {
+        let mut owners = Owners {
+            present: &mut self.present,
+            past: self.past.as_ref(),
+            directory: match self.staging {
+                Some(_) => None,
+                None => Some(&self.options.directory),
+            },
+            replaces: self.existing == Existing::Overwrite,
+            url: &entry.url,
+        };
+        let is_anothers = |candidate: Candidate<'_>| owners.is_anothers(&candidate);
+        let placed = self
+            .taken
+            .place(wanted.clone(), &entry.url, explicit, is_anothers);
+        match placed {
             // The names of entries in an archive are relative.
             Placed::Free(path) if self.staging.is_some() => Ok(path),
             Placed::Free(path) => Ok(self.options.directory.join(path)),
@@ -330,7 +344,7 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
             let tag = row
                 .filter(|row| row.bytes == found.len())
                 .and_then(|row| row.etag);
-            errand.have = remembered(&path).map(|have| Remembered {
+            errand.have = remembered(&path, errand.resource()).map(|have| Remembered {
                 etag: have.etag.or(tag),
                 ..have
             });

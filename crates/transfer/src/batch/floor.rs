@@ -76,13 +76,13 @@ impl Floor {
             options: batch.options.group,
             sink: sink(batch.archive, batch.get.existing),
         };
-        let (existing, retry) = (batch.get.existing, batch.get.retry.clone());
         let small = batch.options.dispatch.per_host.most();
         let shared = Arc::new(Shared::new(Start {
             engine: Inner::of_batch(batch.client, (batch.get, small), larger),
             dispatch: Dispatch::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
             open: 2 * batch.options.group.files,
+            patience: batch.options.patience,
             clerk: deliveries,
             stop: stop.clone(),
             counts: Arc::clone(&counts),
@@ -90,8 +90,9 @@ impl Floor {
         let apart = Aside::new(staging.as_ref().unwrap_or(&batch.options.directory));
         let feeder = Feeder {
             shared: Arc::downgrade(&shared),
-            existing,
-            retry,
+            existing: shared.engine.options().existing,
+            layer: shared.engine.options().layer.clone(),
+            retry: shared.engine.options().retry.clone(),
             options: batch.options,
             unnamed: true,
             present: Present::default(),
@@ -106,8 +107,6 @@ impl Floor {
             let _fuse = fuse;
             clerk.work(&runtime, delivered);
         };
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Self {
             shared,
             counts,
@@ -115,7 +114,7 @@ impl Floor {
             aside,
             clerk: thread::spawn(work),
             feeder: thread::spawn(move || feeder.feed(entries)),
-            look,
+            look: looks(),
             guard,
         }
     }
@@ -134,7 +133,7 @@ impl Floor {
                 biased;
                 () = join(&self.shared) => {}
                 () = self.shared.over.notified() => {}
-                Some(event) = self.aside.recv() => self.shared.underway.on(&event),
+                Some(event) = self.aside.recv() => self.heard(event).await,
                 _ = self.look.tick() => self.look().await,
             }
         }
@@ -152,6 +151,17 @@ impl Floor {
         };
         // A renderer that is behind will see the next one.
         let _ = self.events.try_send(Event::Board(Box::new(board)));
+    }
+
+    /// A larger job tells something: how far it is, which is summed up, or a warning, which is passed on with its name.
+    async fn heard(&self, event: Event) {
+        match event {
+            Event::Warning { job, text } => {
+                let text = self.shared.underway.named(job, text);
+                let _ = self.events.send(Event::Warning { job, text }).await;
+            }
+            event => self.shared.underway.on(&event),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -177,7 +187,10 @@ impl Floor {
     }
 
     /// Waits for the books to be closed. A panic of one of the threads is passed on.
-    pub(super) async fn close(self) -> Summary {
+    pub(super) async fn close(mut self) -> Summary {
+        while let Ok(event) = self.aside.try_recv() {
+            self.heard(event).await;
+        }
         let mut summary = self.summary();
         let mut threads = vec![self.clerk];
         if summary.complete {
@@ -196,6 +209,13 @@ impl Floor {
         summary.causes = self.counts.causes();
         summary
     }
+}
+
+/// When to look.
+fn looks() -> Interval {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    looks
 }
 
 /// Where files go.

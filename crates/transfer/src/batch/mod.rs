@@ -12,10 +12,10 @@
 mod aside;
 mod books;
 mod clerk;
-mod denials;
 mod errand;
 mod feeder;
 mod floor;
+mod nameless;
 mod options;
 mod present;
 mod record;
@@ -24,6 +24,7 @@ mod sink;
 mod table;
 mod there;
 mod underway;
+mod whose;
 mod worker;
 
 use std::path::PathBuf;

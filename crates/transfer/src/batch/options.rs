@@ -27,6 +27,9 @@ pub struct BatchOptions {
     pub each: bool,
     /// When a group of files is synced and named.
     pub group: GroupOptions,
+    /// The longest that a small file's body may take (and a second more for each KiB) before it is asked for on a road where what
+    /// comes of it outlives a break.
+    pub patience: Duration,
 }
 
 /// How many files share a sync. What a power cut costs is one group.
@@ -50,6 +53,8 @@ impl Default for BatchOptions {
             checksums: Vec::new(),
             each: false,
             group: GroupOptions::default(),
+            // Longer than what ends well by itself.
+            patience: Duration::from_secs(60),
         }
     }
 }

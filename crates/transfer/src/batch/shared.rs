@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use haul_plan::Denials;
 use haul_plan::dispatch::{Dispatch, GivenUp, Next, Ticket};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -13,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::books::Counts;
 use super::clerk::{Delivery, chain};
-use super::denials::Denials;
 use super::errand::Errand;
+use super::nameless::Nameless;
 use super::options::Halt;
 use super::table::Table;
 use super::underway::Underway;
@@ -48,9 +49,13 @@ pub(super) struct Shared {
     /// Leave for files to be open: those that wait for the clerk, and those of the present group.
     pub(super) open: Arc<Semaphore>,
     /// What is known of hosts that answered 403.
-    pub(super) denials: Denials,
+    denials: Mutex<Denials>,
     /// Leave to write an armful.
     pub(super) hands: Semaphore,
+    /// Where files cannot be without a name.
+    pub(super) nameless: Nameless,
+    /// What a small file's body may take.
+    pub(super) patience: Duration,
     /// Room for bodies in memory.
     pub(super) budget: Arc<Semaphore>,
     /// Ends everything soon.
@@ -77,6 +82,7 @@ pub(super) struct Start {
     pub(super) dispatch: Dispatch<Box<Errand>>,
     pub(super) low: usize,
     pub(super) open: usize,
+    pub(super) patience: Duration,
     pub(super) clerk: mpsc::Sender<Vec<Delivery>>,
     pub(super) stop: CancellationToken,
     pub(super) counts: Arc<Counts>,
@@ -96,7 +102,9 @@ impl Shared {
             clerk: start.clerk,
             underway: Underway::default(),
             open: Arc::new(Semaphore::new(start.open)),
-            denials: Denials::default(),
+            denials: Mutex::default(),
+            nameless: Nameless::default(),
+            patience: start.patience,
             hands: Semaphore::new(HANDS),
             budget: crate::get::quick::budget(),
             stop: start.stop,
@@ -113,6 +121,11 @@ impl Shared {
     /// The dispatcher. A panic under the lock is a bug that the panicking task reports.
     pub(super) fn dispatch(&self) -> MutexGuard<'_, Dispatch<Box<Errand>>> {
         self.dispatch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of hosts that answered 403.
+    pub(super) fn denials(&self) -> MutexGuard<'_, Denials> {
+        self.denials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Time since the batch began.

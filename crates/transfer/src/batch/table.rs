@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use haul_plan::{Algorithm, RetryOptions, Version};
+use haul_plan::{Algorithm, Version};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::clerk::Delivery;
@@ -19,10 +19,11 @@ use super::errand::Errand;
 use super::shared::Shared;
 use super::sink::{Bytes, Written};
 use crate::checksum::{Digested, Hashers};
-use crate::disk::{Unnamed, blocking, stamp};
+use crate::disk::{Layer, Unnamed, blocking, stamp};
 use crate::error::GetError;
 use crate::get::quick::{Body, Whole};
 use crate::manifest::{Row, State};
+use crate::options::GetOptions;
 
 /// Files that are written by one hand: some hundred microseconds' work.
 const ARMFUL: usize = 32;
@@ -87,11 +88,11 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     let Ok(hand) = shared.hands.acquire().await else {
         unreachable!("it is never closed")
     };
-    let retry = &shared.engine.options().retry;
+    let options = shared.engine.options();
     let (mut written, mut back) = (Vec::with_capacity(parcels.len()), Vec::new());
     blocking(|| {
         for parcel in parcels {
-            match write(parcel, open.split(1), retry) {
+            match write(parcel, open.split(1), options) {
                 Wrote::Delivery(delivery) => written.push(delivery),
                 Wrote::Elsewhere(errand) => back.push(errand),
             }
@@ -99,6 +100,7 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     });
     drop(hand);
     for errand in back {
+        shared.nameless.learn_of(&errand);
         shared.retries.fetch_add(1, Ordering::Relaxed);
         shared.put_back(errand);
     }
@@ -115,7 +117,7 @@ enum Wrote {
 }
 
 /// Makes a parcel a file without a name, or says why that cannot be.
-fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, retry: &RetryOptions) -> Wrote {
+fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, options: &GetOptions) -> Wrote {
     let Parcel { mut errand, whole } = parcel;
     let Whole {
         head,
@@ -129,19 +131,23 @@ fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, retry: &RetryOption
         Err(error) => return Wrote::Delivery(Delivery::failed(&errand, local("read", error))),
     };
     let checked = wanted.check(&head.url, &digests);
-    if checked.is_err() && errand.turn_to_mirror(retry) {
+    if checked.is_err() && errand.turn_to_mirror(&options.retry) {
         return Wrote::Elsewhere(errand);
     }
-    let local = |action, source| GetError::local(action, errand.path.clone(), source);
     let body = match body {
         body if errand.staged.is_some() => body,
-        body => match unnamed(body, &errand) {
+        body => match unnamed(body, &errand, &options.layer) {
             Ok(file) => {
-                stamp(file.file(), &head.version, bytes);
+                stamp(file.file(), &head.version, bytes, errand.resource());
                 Body::File(file)
             }
+            // Another file system than that of the batch's directory.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && errand.turn_to_engine() => {
+                return Wrote::Elsewhere(errand);
+            }
             Err(error) => {
-                return Wrote::Delivery(Delivery::failed(&errand, local("write to", error)));
+                let error = GetError::local("write to", errand.path.clone(), error);
+                return Wrote::Delivery(Delivery::failed(&errand, error));
             }
         },
     };
@@ -164,11 +170,11 @@ fn write(parcel: Parcel, open: Option<OwnedSemaphorePermit>, retry: &RetryOption
 }
 
 /// The body as a file without a name.
-fn unnamed(body: Body, errand: &Errand) -> io::Result<Unnamed> {
+fn unnamed(body: Body, errand: &Errand, layer: &Layer) -> io::Result<Unnamed> {
     match body {
         Body::File(file) => Ok(file),
         Body::Pieces(pieces, _room) => {
-            let file = Unnamed::create_in(errand.target().directory())?;
+            let file = layer.unnamed_in(errand.target().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
         }

@@ -43,6 +43,14 @@ impl Underway {
         }
     }
 
+    /// What one of them tells, with its URL in front; what comes after its end stands for itself.
+    pub(super) fn named(&self, job: u64, text: String) -> String {
+        match self.lock().get(&job) {
+            Some(run) => format!("{}: {text}", haul_net::shown(&run.url)),
+            None => text,
+        }
+    }
+
     /// Bytes of those that tell.
     pub(super) fn bytes(&self) -> u64 {
         self.lock().values().filter_map(|run| run.bytes).sum()

@@ -4,6 +4,7 @@
 //! that failed is due again, the [`Dispatch`](haul_plan::dispatch::Dispatch). A job that waits is no task and holds no
 //! connection: it lies in the dispatcher.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,9 +21,9 @@ use super::shared::Shared;
 use super::sink::{Bytes, Written, drop_aside};
 use super::table::{Parcel, deliver};
 use super::there::verify;
-use crate::disk::blocking;
+use crate::disk::{ascribe, blocking};
 use crate::error::GetError;
-use crate::get::failure::Failure;
+use crate::get::failure::{Failure, Led};
 use crate::get::quick::{Came, Large, Quick};
 use crate::manifest::{Row, State};
 use crate::options::Outcome;
@@ -46,7 +47,7 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
     errand.begun.get_or_insert_with(Instant::now);
     errand.attempts += 1;
     let _running = shared.underway.begin(errand.job.id, &errand.job.url);
-    let ranges = match errand.road {
+    let ranges = match shared.nameless.road_of(&mut errand) {
         Road::Quick { ranges } => ranges,
         Road::Engine => return large(shared, ticket, errand, None).await,
         Road::There => {
@@ -66,6 +67,7 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
         expect: errand.expect(&shared.engine.options().expect),
         ranges,
         directory: target.directory(),
+        patience: shared.patience,
         budget: &shared.budget,
         fetched: &shared.fetched,
     };
@@ -77,19 +79,12 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
     };
     match came {
         Ok(Came::Whole(whole)) => {
-            if errand.denied > 0 {
-                shared.denials.granted(&errand.host());
+            if let Some(host) = errand.denied.take() {
+                shared.denials().granted(&host);
             }
             ended(shared, ticket, whole.bytes, How::Done);
-            let armful = shared.table.put(Parcel {
-                errand,
-                whole: *whole,
-            });
-            if !armful.is_empty() {
-                // Writing takes a while: the place goes to another worker.
-                shared.recruit();
-                deliver(armful, shared).await;
-            }
+            let whole = *whole;
+            lay(shared, Parcel { errand, whole }).await;
         }
         Ok(Came::NotModified(head)) => {
             ended(shared, ticket, 0, How::Done);
@@ -105,6 +100,15 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
             large(shared, ticket, errand, Some(*begun)).await;
         }
         Err(failure) => failed(shared, ticket, errand, failure).await,
+    }
+}
+
+/// Lays a file on the table, and writes what makes an armful. That takes a while: the place goes to another worker.
+async fn lay(shared: &Arc<Shared>, parcel: Parcel) {
+    let armful = shared.table.put(parcel);
+    if !armful.is_empty() {
+        shared.recruit();
+        deliver(armful, shared).await;
     }
 }
 
@@ -164,6 +168,9 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
         true => State::Skipped,
         false => State::Done,
     };
+    if errand.is_elsewhere() {
+        blocking(|| ascribe(errand.target().path(), errand.resource()));
+    }
     let row = Row {
         bytes: outcome.bytes,
         checksums: outcome.checksums,
@@ -185,22 +192,7 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
 
 /// Carries out what the course says about a failure.
 async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, failure: Failure) {
-    let standing = Standing {
-        flowing: 0,
-        redirected: false,
-        jitter: rand::random(),
-    };
-    let trouble = failure.trouble();
-    let action = match trouble {
-        Some(Trouble::Denied { status: 403 })
-            if shared.denials.denied(&errand.host(), errand.denied > 0) =>
-        {
-            errand.denied += 1;
-            errand.course.on_trouble(BUSY, standing)
-        }
-        Some(trouble) => errand.course.on_trouble(trouble, standing),
-        None => Action::GiveUp,
-    };
+    let action = action(shared, &mut errand, &failure);
     tracing::debug!(?action, "{failure}");
     let wait = match action {
         Action::GiveUp => {
@@ -227,6 +219,51 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
     let how = how(shared, &mut errand, &failure);
     let now = shared.now();
     shared.dispatch().again(ticket, errand, wait, how, now);
+}
+
+/// What the course says about it.
+fn action(shared: &Shared, errand: &mut Errand, failure: &Failure) -> Action {
+    let led = match failure {
+        Failure::Status { led, .. } => led.as_ref(),
+        Failure::Local(error) if error.kind() == ErrorKind::Unsupported => {
+            let turned = errand.turn_to_engine();
+            shared.nameless.learn_of(errand);
+            return match turned {
+                true => Action::Retry(Duration::ZERO),
+                false => Action::GiveUp,
+            };
+        }
+        _ => None,
+    };
+    let trouble = failure.trouble();
+    let is_403 = matches!(trouble, Some(Trouble::Denied { status: 403 }));
+    let standing = Standing {
+        flowing: 0,
+        redirected: is_403 && led.is_some_and(|led| led.stale),
+        jitter: rand::random(),
+    };
+    if is_403 && !standing.redirected {
+        // It may be about how many ask, or about a redirect's signature: each try begins with the first URL.
+        let host = denier(led, errand);
+        let before = errand.denied.as_deref() == Some(&*host);
+        let again = shared.denials().denied(&host, before);
+        if again {
+            errand.denied = Some(host);
+            return errand.course.on_trouble(BUSY, standing);
+        }
+    }
+    let action = trouble.map_or(Action::GiveUp, |trouble| {
+        errand.course.on_trouble(trouble, standing)
+    });
+    if matches!((failure, action), (Failure::Slow(_), Action::Retry(_))) {
+        errand.turn_to_engine();
+    }
+    action
+}
+
+/// Who answered 403.
+fn denier(led: Option<&Led>, errand: &Errand) -> String {
+    led.map_or_else(|| errand.host(), |led| led.host.clone())
 }
 
 /// Trouble that is tried again.
@@ -269,9 +306,15 @@ fn how(shared: &Shared, errand: &mut Errand, failure: &Failure) -> How {
         } => refused(true, *retry_after),
         Failure::Status {
             status: StatusCode::FORBIDDEN,
+            led,
             ..
-        } if shared.denials.is_crowd(&errand.host()) => refused(false, None),
+        } if led.as_ref().is_none_or(|led| !led.stale)
+            && shared.denials().is_crowd(&denier(led.as_ref(), errand)) =>
+        {
+            refused(false, None)
+        }
         Failure::Status { .. }
+        | Failure::Slow(_)
         | Failure::Unauthorized { .. }
         | Failure::Unusable { .. }
         | Failure::Unfit(_) => How::Failed,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::Storage;
+use super::target::sync_directory;
 
 /// A file under a temporary name, locked against a second process for as long as this value lives (row B5).
 #[derive(Debug)]
@@ -96,6 +97,10 @@ impl Storage for PartFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        sync_directory(directory, Some(&self.file))
     }
 }
 

@@ -1,17 +1,18 @@
-//! What a finished file remembers of the origin: its time, and its entity tag where the file system has attributes.
+//! What a finished file remembers of the origin: its time, and where the file system has attributes, whose it is and its entity tag.
 //!
-//! The time is Last-Modified, as wget and `curl -R` set it. The tag lies in the attribute `user.haul.etag` together with
+//! The time is Last-Modified, as wget and `curl -R` set it. The attribute `user.haul.from` begins with a digest of the URL: under a
+//! name that another list gives another URL, the file still is that of this one. Behind it stands the tag, if there was one, with
 //! the size and time that the file had then: a file that was edited since no longer has that tag.
 
 use std::fs::{File, FileTimes};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use haul_plan::Version;
+use haul_plan::{ResourceId, Version};
 
 /// The attribute's name.
 #[cfg(unix)]
-const ATTRIBUTE: &str = "user.haul.etag";
+const ATTRIBUTE: &str = "user.haul.from";
 
 /// What `--update` can ask about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +23,9 @@ pub(crate) struct Remembered {
     pub(crate) modified: SystemTime,
 }
 
-/// Marks a finished file of this many bytes. A file system that cannot hold the marks costs `--update` a download, nothing else: no
+/// Marks a finished file of this many bytes, which `from` brought. A file system that cannot hold the marks costs `--update` a download, nothing else: no
 /// error.
-pub(crate) fn stamp(file: &File, version: &Version, length: u64) {
+pub(crate) fn stamp(file: &File, version: &Version, length: u64, from: ResourceId) {
     let modified = version
         .last_modified
         .as_deref()
@@ -34,51 +35,111 @@ pub(crate) fn stamp(file: &File, version: &Version, length: u64) {
         file.set_times(times).is_ok()
     });
     #[cfg(unix)]
-    if let Some(etag) = &version.etag
-        && let Some(state) = set.map_or_else(|| state(file), |set| Some(state_of(length, set)))
     {
-        let value = format!("{state} {etag}");
-        let _ = rustix::fs::fsetxattr(
-            file,
-            ATTRIBUTE,
-            value.as_bytes(),
-            rustix::fs::XattrFlags::empty(),
-        );
+        let mut value = from.to_string();
+        if let Some(etag) = &version.etag
+            && let Some(state) = set.map_or_else(|| state(file), |set| Some(state_of(length, set)))
+        {
+            value = format!("{value} {state} {etag}");
+        }
+        write(file, &value);
     }
 }
 
-/// What is known about a file; `None` if there is none.
-pub(crate) fn remembered(path: &Path) -> Option<Remembered> {
+/// Says of a stamped file whose it is, where that was not known when it was stamped.
+pub(crate) fn ascribe(path: &Path, from: ResourceId) {
+    #[cfg(unix)]
+    if let Ok(file) = File::open(path) {
+        let value = read(&file).unwrap_or_default();
+        let rest = value.find(' ').map_or("", |at| &value[at..]);
+        write(&file, &format!("{from}{rest}"));
+    }
+}
+
+/// What is known about a file that is to be asked about at `from`; `None` if there is none, or it is another URL's, of which that
+/// one's time and tag say nothing.
+pub(crate) fn remembered(path: &Path, from: ResourceId) -> Option<Remembered> {
     let file = File::open(path).ok()?;
     let modified = file.metadata().ok()?.modified().ok()?;
+    let value = read(&file).unwrap_or_default();
+    let mut words = value.splitn(3, ' ');
+    let whose = words.next().and_then(ResourceId::parse);
+    if whose.is_some_and(|whose| whose != from) {
+        return None;
+    }
+    let tag = words.next().zip(words.next());
+    let etag = tag.filter(|(then, _)| state(&file).as_deref() == Some(then));
     Some(Remembered {
-        etag: etag(&file),
+        etag: etag.map(|(_, etag)| etag.to_owned()),
         modified,
     })
 }
 
+/// Whose file lies at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Nothing lies there, nor a link to nothing.
+    None,
+    /// Something of which nothing is known.
+    Unknown,
+    /// What came from there.
+    From(ResourceId),
+}
+
+/// Looks whose file lies at a path: one call where there is none, or a marked one.
 #[cfg(unix)]
-fn etag(file: &File) -> Option<String> {
+pub(crate) fn whose(path: &Path) -> Whose {
+    use rustix::fs::{getxattr, lgetxattr};
+    let mut value = [0; 4096];
+    let mut length = lgetxattr(path, ATTRIBUTE, &mut value[..]);
+    if length == Err(rustix::io::Errno::NOENT) {
+        return Whose::None;
+    }
+    if length.is_err() {
+        // A link has no mark; what it leads to may have one.
+        length = getxattr(path, ATTRIBUTE, &mut value[..]);
+    }
+    let value = length.ok().and_then(|length| value.get(..length));
+    let value = value.and_then(|value| std::str::from_utf8(value).ok());
+    let word = value.and_then(|value| value.split(' ').next());
+    word.and_then(ResourceId::parse)
+        .map_or(Whose::Unknown, Whose::From)
+}
+
+/// Elsewhere there are no marks.
+#[cfg(not(unix))]
+pub(crate) fn whose(path: &Path) -> Whose {
+    match path.symlink_metadata() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Whose::None,
+        _ => Whose::Unknown,
+    }
+}
+
+#[cfg(unix)]
+fn write(file: &File, value: &str) {
+    let flags = rustix::fs::XattrFlags::empty();
+    let _ = rustix::fs::fsetxattr(file, ATTRIBUTE, value.as_bytes(), flags);
+}
+
+#[cfg(unix)]
+fn read(file: &File) -> Option<String> {
     let mut value = vec![0; 4096];
     let length = rustix::fs::fgetxattr(file, ATTRIBUTE, value.as_mut_slice()).ok()?;
-    let value = std::str::from_utf8(value.get(..length)?).ok()?;
-    let (then, etag) = value.split_once(' ')?;
-    (then == state(file)?).then(|| etag.to_owned())
+    value.truncate(length);
+    String::from_utf8(value).ok()
 }
 
 #[cfg(not(unix))]
-fn etag(_file: &File) -> Option<String> {
+fn read(_file: &File) -> Option<String> {
     None
 }
 
 /// Size and time, as one word.
-#[cfg(unix)]
 fn state(file: &File) -> Option<String> {
     let metadata = file.metadata().ok()?;
     Some(state_of(metadata.len(), metadata.modified().ok()?))
 }
 
-#[cfg(unix)]
 fn state_of(length: u64, modified: SystemTime) -> String {
     let since = modified
         .duration_since(UNIX_EPOCH)
@@ -90,6 +151,10 @@ fn state_of(length: u64, modified: SystemTime) -> String {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    fn from(url: &str) -> ResourceId {
+        ResourceId::of(&url.parse().unwrap())
+    }
 
     fn version(etag: &str) -> Version {
         Version {
@@ -105,8 +170,9 @@ mod tests {
         let path = dir.path().join("f");
         let mut file = File::create(&path).unwrap();
         file.write_all(b"abc").unwrap();
-        stamp(&file, &version("\"v1\""), 3);
-        let found = remembered(&path).unwrap();
+        let (here, there) = (from("http://h.test/f"), from("http://h.test/g"));
+        stamp(&file, &version("\"v1\""), 3, here);
+        let found = remembered(&path, here).unwrap();
         assert_eq!(
             found.modified,
             UNIX_EPOCH + Duration::from_secs(784_111_777)
@@ -114,7 +180,37 @@ mod tests {
         // Attributes are the file system's gift; where there are none, none is remembered.
         assert!(found.etag.is_none() || found.etag.as_deref() == Some("\"v1\""));
         file.write_all(b"d").unwrap();
-        assert_eq!(remembered(&path).unwrap().etag, None);
-        assert_eq!(remembered(&dir.path().join("none")), None);
+        assert_eq!(remembered(&path, here).unwrap().etag, None);
+        assert_eq!(remembered(&dir.path().join("none"), here), None);
+        if whose(&path) != Whose::Unknown {
+            assert_eq!(remembered(&path, there), None);
+        }
+    }
+
+    #[test]
+    fn c4_a_stamped_file_says_whose_it_is_and_others_say_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        assert_eq!(whose(&path), Whose::None);
+        let file = File::create(&path).unwrap();
+        assert_eq!(whose(&path), Whose::Unknown);
+        let (here, there) = (from("http://h.test/f"), from("http://h.test/g"));
+        for version in [Version::default(), version("W/\"v 1\"")] {
+            stamp(&file, &version, 0, here);
+            // Attributes are the file system's gift.
+            if whose(&path) == Whose::Unknown {
+                return;
+            }
+            assert_eq!(whose(&path), Whose::From(here));
+            let tag = remembered(&path, here).unwrap().etag;
+            assert_eq!(tag, version.etag.as_ref().map(ToString::to_string));
+            ascribe(&path, there);
+            assert_eq!(remembered(&path, there).unwrap().etag, tag);
+            assert_eq!(whose(&path), Whose::From(there));
+        }
+        std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
+        assert_eq!(whose(&dir.path().join("link")), Whose::From(there));
+        std::os::unix::fs::symlink("none", dir.path().join("lost")).unwrap();
+        assert_eq!(whose(&dir.path().join("lost")), Whose::Unknown);
     }
 }

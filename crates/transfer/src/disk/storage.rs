@@ -2,9 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+use super::Unnamed;
+use super::target::sync_directory;
 
 /// A file that is written at offsets by several workers and read back by a checksum.
 ///
@@ -39,25 +43,60 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// What the system says.
     fn length(&self) -> io::Result<u64>;
+
+    /// Returns when the names in a directory of the file's path would survive a power cut. File systems that cannot sync a directory
+    /// order these themselves, so that their refusal is no error.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        sync_directory(directory, None)
+    }
 }
 
 /// What lies between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
 /// fails. Locks, names and times stay the file's own.
 #[derive(Clone, Default)]
-pub struct Layer(Option<Arc<Wrap>>);
+pub struct Layer {
+    /// What wraps each file.
+    wrap: Option<Arc<Wrap>>,
+    /// Where files have names from the start.
+    named: Option<Arc<Named>>,
+}
 
 type Wrap = dyn Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync;
+
+type Named = dyn Fn(&Path) -> bool + Send + Sync;
 
 impl Layer {
     /// Wraps each file as `wrap` does.
     pub fn new(
         wrap: impl Fn(Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> Self {
-        Self(Some(Arc::new(wrap)))
+        Self {
+            wrap: Some(Arc::new(wrap)),
+            named: None,
+        }
+    }
+
+    /// The same, in which files cannot be without a name in the directories for which `named` is true, as on file systems that
+    /// do not have such files.
+    #[must_use]
+    pub fn with_names_in(mut self, named: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        self.named = Some(Arc::new(named));
+        self
+    }
+
+    /// A file without a name in the file system of a directory; see [`Unnamed::create_in`].
+    pub(crate) fn unnamed_in(&self, directory: &Path) -> io::Result<Unnamed> {
+        match &self.named {
+            Some(named) if named(directory) => Err(io::ErrorKind::Unsupported.into()),
+            _ => Unnamed::create_in(directory),
+        }
     }
 
     pub(crate) fn over(&self, file: Arc<dyn Storage>) -> Arc<dyn Storage> {
-        match &self.0 {
+        match &self.wrap {
             Some(wrap) => wrap(file),
             None => file,
         }
@@ -66,6 +105,9 @@ impl Layer {
 
 impl fmt::Debug for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Layer").field(&self.0.is_some()).finish()
+        f.debug_struct("Layer")
+            .field("wrap", &self.wrap.is_some())
+            .field("named", &self.named.is_some())
+            .finish()
     }
 }

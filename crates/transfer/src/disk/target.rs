@@ -76,8 +76,8 @@ impl Target {
     #[must_use]
     pub fn directory(&self) -> &Path {
         match self.path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
+            Some(parent) => or_here(parent),
+            None => Path::new("."),
         }
     }
 
@@ -99,16 +99,12 @@ impl Target {
     /// Makes renames and removals in the directory durable, one of `file` among them. File systems that cannot sync a
     /// directory order these themselves, so their refusal is no error.
     pub(crate) fn sync_directory(&self, file: &File) -> io::Result<()> {
-        if cfg!(unix) {
-            match File::open(self.directory()) {
-                Ok(directory) => match directory.sync_all() {
-                    Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
-                    other => other?,
-                },
-                Err(_) => sync_all_of(file)?,
-            }
-        }
-        Ok(())
+        sync_directory(self.directory(), Some(file))
+    }
+
+    /// The directories above that one, which may be as new as the file is.
+    pub(crate) fn above(&self) -> impl Iterator<Item = &Path> {
+        self.directory().ancestors().skip(1).map(or_here)
     }
 
     /// `NAME` with an ending; where that is too long for a name, a digest of `NAME` stands for it.
@@ -123,6 +119,29 @@ impl Target {
         }
         name.push(ending);
         self.path.with_file_name(name)
+    }
+}
+
+/// The working directory has no name in a relative path.
+pub(crate) fn or_here(directory: &Path) -> &Path {
+    match directory.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => directory,
+    }
+}
+
+/// Makes the names in a directory durable, by a file of its file system where it cannot be opened.
+pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match (File::open(directory), file) {
+        (Ok(directory), _) => match directory.sync_all() {
+            Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            other => other,
+        },
+        (Err(_), Some(file)) => sync_all_of(file),
+        (Err(error), None) => Err(error),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Failure {
         authorized: bool,
         /// What the course is told.
         trouble: Trouble,
+        /// Where a redirect had led, if that is who answered.
+        led: Option<Led>,
     },
     /// 401 or 407 although every credential was offered.
     Unauthorized {
@@ -51,14 +53,31 @@ pub(crate) enum Failure {
     Changed,
     /// Not what was expected, though nothing is wrong with the answer.
     Unexpected(Unexpected),
+    /// A body that comes far too slowly for a road on which what came of it is lost when it breaks (row A19).
+    Slow(Box<haul_net::Error>),
     /// The disk said no.
     Local(io::Error),
+}
+
+/// Where a redirect had led.
+#[derive(Debug, Clone)]
+pub(crate) struct Led {
+    /// The host there.
+    pub(crate) host: String,
+    /// Whether that was some time ago: what the redirect signed may have expired since (row A16).
+    pub(crate) stale: bool,
 }
 
 impl Failure {
     /// A verdict that brings no bytes, as a failure. Verdicts that do bring some are the caller's to take first.
     pub(crate) fn from_verdict(verdict: Verdict, answer: &Answer) -> Self {
         let (status, authorized) = (answer.status, answer.authorized);
+        let led = || {
+            answer.redirected.then(|| Led {
+                host: answer.url.origin().ascii_serialization(),
+                stale: false,
+            })
+        };
         let unusable = |trouble, why: &str| Self::Unusable {
             trouble,
             why: why.to_owned(),
@@ -78,6 +97,7 @@ impl Failure {
                 status,
                 authorized,
                 trouble: Trouble::Busy { retry_after },
+                led: led(),
             },
             Verdict::Denied { .. } => Self::Status {
                 status,
@@ -85,6 +105,7 @@ impl Failure {
                 trouble: Trouble::Denied {
                     status: status.as_u16(),
                 },
+                led: led(),
             },
             Verdict::Unauthorized { realm, .. } => Self::Unauthorized {
                 status,
@@ -104,6 +125,15 @@ impl Failure {
         }
     }
 
+    /// The same, of an answer to a request that went where a redirect had led some time ago.
+    pub(crate) fn stale(mut self, url: &Url) -> Self {
+        if let Self::Status { led, .. } = &mut self {
+            let host = url.origin().ascii_serialization();
+            *led = Some(Led { host, stale: true });
+        }
+        self
+    }
+
     /// What the course is told; `None` when there is nothing to decide, since it is this machine that failed, or the user's word that is not met.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         Some(match self {
@@ -113,6 +143,10 @@ impl Failure {
             Self::Transport { error, answered } => Trouble::Transport {
                 transient: error.is_transient(),
                 answered: *answered,
+            },
+            Self::Slow(_) => Trouble::Transport {
+                transient: true,
+                answered: true,
             },
             Self::Status { trouble, .. } | Self::Unusable { trouble, .. } => *trouble,
             Self::Unauthorized { .. } => Trouble::Unauthorized,
@@ -131,7 +165,7 @@ impl Failure {
     ) -> GetError {
         let url = Box::new(haul_net::without_credentials(url));
         match self {
-            Self::Transport { error, .. } => GetError::Transport {
+            Self::Transport { error, .. } | Self::Slow(error) => GetError::Transport {
                 url,
                 range,
                 source: error,
@@ -167,6 +201,7 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Transport { error, .. } => write!(f, "{error}"),
+            Self::Slow(_) => f.write_str("it comes too slowly"),
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 write!(f, "answered {status}")
             }

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use haul_plan::{Algorithm, Checksum, Expected, Version};
+use haul_plan::{Algorithm, Checksum, Expected, ResourceId, Version};
 use url::Url;
 
 use super::partial::Partial;
@@ -122,14 +122,14 @@ pub(super) struct Published {
     pub(super) unsynced: Option<io::Error>,
 }
 
-/// Gives a whole and verified partial file its final name, and the rights of the file that it replaces.
+/// Gives a whole and verified partial file of a version `from` somewhere its final name, and the rights of the file that it replaces.
 ///
 /// # Errors
 /// [`GetError::Exists`] when the name was taken meanwhile and `replace` is false: what the journal claims of the partial file
 /// then stays, so that the same command with `--overwrite` need not fetch it again. Else [`GetError::Local`].
 pub(super) fn publish(
     partial: &mut Partial,
-    version: &Version,
+    (version, from): (&Version, ResourceId),
     replace: bool,
 ) -> Result<Published, GetError> {
     let path = partial.target.path().to_owned();
@@ -143,7 +143,7 @@ pub(super) fn publish(
             rights.give(partial.file.file());
         }
         let length = partial.storage().length().map_err(local("look at"))?;
-        stamp(partial.file.file(), version, length);
+        stamp(partial.file.file(), version, length, from);
         partial.storage().sync().map_err(local("sync"))?;
         partial.is_in_place().map_err(local("rename"))?;
         let renamed = partial.target.publish(replace);
@@ -152,7 +152,8 @@ pub(super) fn publish(
             _ => local("rename to")(e),
         })?;
         partial.settle();
-        let unsynced = partial.target.sync_directory(partial.file.file()).err();
+        let directory = partial.target.directory();
+        let unsynced = partial.storage().sync_directory(directory).err();
         Ok(Published {
             path: path.clone(),
             unsynced,

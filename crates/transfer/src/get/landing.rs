@@ -52,7 +52,7 @@ impl Run<'_> {
         }
         let existing = self.engine.options.existing;
         let have = if known || existing == Existing::Update {
-            look(&guess, existing)?
+            look(&guess, existing, &self.job.url)?
         } else {
             None
         };
@@ -112,7 +112,7 @@ impl Run<'_> {
             (Some(partial), None) => partial,
             (_, Some(target)) => {
                 self.claim(&target)?;
-                look(&target, self.engine.options.existing)?;
+                look(&target, self.engine.options.existing, &self.job.url)?;
                 self.open(target).await?
             }
             (None, None) => {

@@ -6,7 +6,6 @@
 //! Where a file can be had in several places, [`elsewhere`] and [`mirroring`] do what that asks for. None of them decides: `plan` does.
 
 mod ask;
-mod batch;
 mod checkpoint;
 mod crew;
 mod discover;
@@ -15,6 +14,7 @@ pub(crate) mod failure;
 pub(crate) mod finish;
 mod first;
 mod flow;
+mod gather;
 mod hosts;
 mod job;
 mod landing;
@@ -73,6 +73,9 @@ pub(crate) struct Inner {
     hosts: Hosts,
     /// Final names, and whose they are; `None` where whoever makes the jobs gives each a name of its own.
     names: Option<Names>,
+    /// Whether a job is only done when its file's name, and all those above it, would survive a power cut: a row will say so. Else
+    /// that they may not is worth a warning.
+    strict: bool,
 }
 
 impl Inner {
@@ -90,6 +93,7 @@ impl Inner {
             options,
             events,
             names: None,
+            strict: true,
         }
     }
 
@@ -127,6 +131,7 @@ impl Engine {
                 events,
                 hosts,
                 names: Some(Names::default()),
+                strict: false,
             }),
         }
     }

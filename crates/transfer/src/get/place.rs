@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use haul_plan::ResourceId;
 use http::HeaderMap;
 use http::header::CONTENT_DISPOSITION;
 use url::Url;
@@ -113,7 +114,11 @@ fn is_companion(path: &Path) -> bool {
 ///
 /// # Errors
 /// [`GetError::Exists`] when it must be kept; [`GetError::IsDirectory`]; [`GetError::NameTooLong`].
-pub(super) fn look(target: &Target, existing: Existing) -> Result<Option<Remembered>, GetError> {
+pub(super) fn look(
+    target: &Target,
+    existing: Existing,
+    url: &Url,
+) -> Result<Option<Remembered>, GetError> {
     let path = target.path();
     let found = blocking(|| path.symlink_metadata());
     match (found, existing) {
@@ -129,6 +134,6 @@ pub(super) fn look(target: &Target, existing: Existing) -> Result<Option<Remembe
             path: path.to_owned(),
         }),
         (Ok(_), Existing::Overwrite) => Ok(None),
-        (Ok(_), Existing::Update) => Ok(blocking(|| remembered(path))),
+        (Ok(_), Existing::Update) => Ok(blocking(|| remembered(path, ResourceId::of(url)))),
     }
 }

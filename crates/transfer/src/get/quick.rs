@@ -23,11 +23,11 @@ use url::Url;
 
 use super::Inner;
 use super::ask::Ask;
-use super::batch::Batch;
 use super::elsewhere::given;
 use super::failure::Failure;
 use super::finish::Wanted;
 use super::first::{Begun, Brings, conditions};
+use super::gather::Gathered;
 use super::hosts::{Host, Leave, Permit};
 use super::roads::segment_options;
 use crate::disk::{Remembered, Unnamed, blocking};
@@ -43,9 +43,6 @@ const UNIT: u64 = 1 << 10;
 /// Bytes that bodies in memory may have together: those that are being read, and those that wait to be written. They lie in read
 /// buffers that are two or three times as large.
 pub(crate) const BUDGET: u64 = 8 << 20;
-
-/// What a body may take however small it is.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Bytes a second below which a body is too slow to be worth its connection.
 const SLOWEST: u64 = 1 << 10;
@@ -73,6 +70,8 @@ pub(crate) struct Quick<'a> {
     pub(crate) ranges: bool,
     /// A directory of the file system that the file shall lie in.
     pub(crate) directory: &'a Path,
+    /// What a body may take however small it is.
+    pub(crate) patience: Duration,
     /// Room for bodies in memory.
     pub(crate) budget: &'a Arc<Semaphore>,
     /// Counts bytes as they come.
@@ -172,6 +171,10 @@ impl Quick<'_> {
                 drop(answer);
                 let leave = there.leave().await;
                 let (answer, verdict) = self.send(&url).await?;
+                if !is_usable(&verdict) {
+                    let came = self.take(answer, verdict, (there, leave)).await;
+                    return came.map_err(|failure| failure.stale(&url));
+                }
                 (answer, verdict, leave)
             }
         };
@@ -285,8 +288,8 @@ impl Quick<'_> {
                 _ => self.keep(&mut answer, length).await,
             }
         };
-        let Ok(came) = timeout(patience(length), body).await else {
-            return Err(broken(answer.cut_short()));
+        let Ok(came) = timeout(self.patience(length), body).await else {
+            return Err(Failure::Slow(Box::new(answer.cut_short())));
         };
         let (body, bytes) = came?;
         self.expect
@@ -340,15 +343,19 @@ impl Quick<'_> {
         came: Vec<Bytes>,
         most: u64,
     ) -> Result<(Body, u64), Failure> {
-        let file = blocking(|| Unnamed::create_in(self.directory)).map_err(Failure::Local)?;
+        let layer = &self.engine.options.layer;
+        let file = blocking(|| layer.unnamed_in(self.directory)).map_err(Failure::Local)?;
         let mut bytes = came.iter().map(|piece| piece.len() as u64).sum();
         blocking(|| file.write_at(0, &came)).map_err(Failure::Local)?;
-        let mut batch = Batch::new();
+        let mut gathered = Gathered::new();
         loop {
-            let more = batch.gather(answer, self.fetched).await.map_err(broken)?;
-            blocking(|| file.write_at(bytes, batch.pieces())).map_err(Failure::Local)?;
-            bytes += batch.bytes();
-            batch.clear();
+            let more = gathered
+                .gather(answer, self.fetched)
+                .await
+                .map_err(broken)?;
+            blocking(|| file.write_at(bytes, gathered.pieces())).map_err(Failure::Local)?;
+            bytes += gathered.bytes();
+            gathered.clear();
             if bytes > most {
                 self.expect
                     .check_length(bytes)
@@ -361,17 +368,18 @@ impl Quick<'_> {
         }
     }
 
+    /// How long a body may take on this road, on which what came of it is lost when it breaks: one that drips is asked for again on
+    /// the roads that keep what comes, however slowly (row A19).
+    fn patience(&self, length: Option<u64>) -> Duration {
+        length.map_or(FOR_EVER, |length| {
+            self.patience + Duration::from_secs(length / SLOWEST)
+        })
+    }
+
     fn count(&self, bytes: usize) {
         use std::sync::atomic::Ordering;
         self.fetched.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-}
-
-/// How long a body may take on this road, on which what came of it is lost when it breaks: a peer that drips is asked again (row A19).
-fn patience(length: Option<u64>) -> Duration {
-    length.map_or(FOR_EVER, |length| {
-        PATIENCE + Duration::from_secs(length / SLOWEST)
-    })
 }
 
 /// Whether a verdict brings bytes, or the word that there are no newer ones.

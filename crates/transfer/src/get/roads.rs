@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_plan::{ConnectionControl, ControlOptions, Found, RangeSet, SegmentOptions, SegmentPlan};
+use haul_plan::{
+    ConnectionControl, ControlOptions, Found, RangeSet, ResourceId, SegmentOptions, SegmentPlan,
+};
 use tokio::time::Instant;
 
 use super::Inner;
@@ -251,8 +253,16 @@ impl Run<'_> {
             return Err(set_aside(partial, error));
         }
         let replace = self.engine.options.existing != Existing::Keep;
-        let Published { path, unsynced } = publish(partial, version, replace)?;
-        if let Some(error) = unsynced {
+        let from = ResourceId::of(&self.job.url);
+        let Published { path, unsynced } = publish(partial, (version, from), replace)?;
+        if self.engine.strict {
+            let above = || {
+                let mut above = partial.target.above();
+                above.try_for_each(|directory| partial.storage().sync_directory(directory))
+            };
+            let synced = unsynced.map_or_else(|| blocking(above), Err);
+            synced.map_err(|e| GetError::local("sync the directory of", path.clone(), e))?;
+        } else if let Some(error) = unsynced {
             let text = "is whole and in its place, but a power cut now may take its name";
             self.warn(format!("{} {text}: {error}", path.display()))
                 .await;

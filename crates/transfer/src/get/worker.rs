@@ -1,6 +1,6 @@
 //! One worker: claims a segment, fetches it over its connection, writes it, until nothing is left to claim.
 //!
-//! This is the hot path. Pieces that have arrived are gathered ([`Batch`]) and written with one call; between two writes
+//! This is the hot path. Pieces that have arrived are gathered ([`Gathered`]) and written with one call; between two writes
 //! there is one short lock and one CRC. A worker decides nothing: the plan says what to fetch and how many
 //! of the bytes at hand still belong to it, and a failure is handed to the coordinator as it is.
 
@@ -13,8 +13,8 @@ use haul_net::Answer;
 use haul_plan::ClaimId;
 use url::Url;
 
-use super::batch::Batch;
 use super::failure::Failure;
+use super::gather::Gathered;
 use super::hosts::Permit;
 use super::ledger::spans;
 use super::shared::Shared;
@@ -182,18 +182,18 @@ impl Worker {
         end: u64,
     ) -> Result<(), Failure> {
         let _flowing = Flowing::new(&self.shared, self.source);
-        let mut batch = Batch::new();
+        let mut gathered = Gathered::new();
         let broken = |error| Failure::Transport {
             error: Box::new(error),
             answered: true,
         };
         loop {
-            let broke = match batch.gather(&mut answer, &self.shared.fetched).await {
-                Ok(more) if !more && batch.bytes() == 0 => break,
+            let broke = match gathered.gather(&mut answer, &self.shared.fetched).await {
+                Ok(more) if !more && gathered.bytes() == 0 => break,
                 Ok(_) => None,
                 Err(error) => Some(error),
             };
-            let ours = self.write(&mut batch, id, *at)?;
+            let ours = self.write(&mut gathered, id, *at)?;
             *at += ours.written;
             if let Some(error) = broke {
                 return Err(broken(error));
@@ -212,19 +212,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes what of the batch is still this worker's, and empties it.
-    fn write(&self, batch: &mut Batch, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
-        let came = batch.bytes();
+    /// Writes what of the pieces is still this worker's, and empties it.
+    fn write(&self, gathered: &mut Gathered, id: ClaimId, at: u64) -> Result<Wrote, Failure> {
+        let came = gathered.bytes();
         let now = self.shared.now();
         let ours = self.shared.table().reserve(id, came, now);
-        batch.truncate(ours);
+        gathered.truncate(ours);
         if ours > 0 {
-            let spans = spans(at, batch.pieces(), self.shared.cut);
-            blocking(|| self.shared.storage.write_at(at, batch.pieces()))
+            let spans = spans(at, gathered.pieces(), self.shared.cut);
+            blocking(|| self.shared.storage.write_at(at, gathered.pieces()))
                 .map_err(Failure::Local)?;
             self.shared.table().wrote(id, spans);
         }
-        batch.clear();
+        gathered.clear();
         Ok(Wrote {
             written: ours,
             cut: ours < came,
@@ -232,7 +232,7 @@ impl Worker {
     }
 }
 
-/// What became of a batch.
+/// What became of gathered pieces.
 struct Wrote {
     /// Bytes that are in the file.
     written: u64,

@@ -1,8 +1,9 @@
 //! Disks that misbehave, put between the engine and its partial file.
 
 use std::io;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,6 +22,10 @@ pub(crate) struct Manners {
     pub(crate) written: AtomicU64,
     /// Reads begun.
     pub(crate) reads: AtomicU64,
+    /// The directories whose names were made durable.
+    pub(crate) synced: Mutex<Vec<PathBuf>>,
+    /// The one whose names cannot be.
+    pub(crate) unsyncable: Option<PathBuf>,
 }
 
 impl Manners {
@@ -81,5 +86,14 @@ impl Storage for Disk {
 
     fn length(&self) -> io::Result<u64> {
         self.file.length()
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        if self.manners.unsyncable.as_deref() == Some(directory) {
+            return Err(io::Error::other("no names are kept here"));
+        }
+        let mut synced = self.manners.synced.lock().unwrap();
+        synced.push(directory.to_owned());
+        self.file.sync_directory(directory)
     }
 }

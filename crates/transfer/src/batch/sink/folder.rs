@@ -9,11 +9,10 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use super::{Bytes, Sink, Written};
 use crate::batch::clerk::Ended;
-use crate::disk::{Rights, Target, Unnamed};
+use crate::disk::{Rights, Target, Unnamed, or_here, sync_directory};
 use crate::error::GetError;
 use crate::get::quick::Body;
 use crate::manifest::{Row, State};
@@ -148,16 +147,16 @@ fn sync_names(named: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
     for (_, written) in named {
         let target = written.errand.target();
         let above = target.directory().ancestors();
-        directories.extend(
-            above
-                .filter(|path| !path.as_os_str().is_empty())
-                .map(Path::to_owned),
-        );
+        directories.extend(above.map(|path| or_here(path).to_owned()));
         if directories.len() > FEW {
             break;
         }
     }
-    if directories.len() <= FEW && directories.iter().all(|path| sync_directory(path).is_ok()) {
+    if directories.len() <= FEW
+        && directories
+            .iter()
+            .all(|path| sync_directory(path, None).is_ok())
+    {
         return Ok(());
     }
     let mut devices = BTreeSet::new();
@@ -167,14 +166,6 @@ fn sync_names(named: &[(Unnamed, Box<Written>)]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    match File::open(path)?.sync_all() {
-        // File systems that cannot sync a directory order these themselves.
-        Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        other => other,
-    }
 }
 
 /// Makes everything on a file's file system durable.

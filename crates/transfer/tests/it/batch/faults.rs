@@ -277,19 +277,14 @@ async fn c6_a_batch_in_trouble_that_was_stopped_comes_to_the_same() {
         ..Lot::new()
     };
     lot.client.stall_timeout = Duration::from_millis(150);
-    let stop = lot.stop.clone();
-    let watch = async {
-        while lot.listing().len() < FILES / 3 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        stop.cancel();
-    };
-    let (first, ()) = tokio::join!(lot.get_shelf_of(&origin, &shelf, FILES), watch);
+    lot.enough = Some(FILES / 3);
+    let first = lot.get_shelf_of(&origin, &shelf, FILES).await;
     let done = first.names(State::Done);
     assert!((FILES / 3..FILES - FILES / 10).contains(&done.len()));
     let before = origin.asked().len();
     let lot = Lot {
         stop: Default::default(),
+        enough: None,
         ..lot
     };
     let second = lot.get_shelf_of(&origin, &shelf, FILES).await;

@@ -9,6 +9,7 @@ mod stopped;
 mod tars;
 mod turns;
 mod wanted;
+mod whose;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub(crate) struct Lot {
     pub(crate) client: ClientConfig,
     pub(crate) options: BatchOptions,
     pub(crate) stop: CancellationToken,
+    /// What is told of so many files that are done stops it.
+    pub(crate) enough: Option<usize>,
     /// The manifest's name in the directory beside that of the files.
     pub(crate) manifest: Option<&'static str>,
     /// The archive's.
@@ -49,6 +52,7 @@ pub(crate) struct Lot {
 pub(crate) struct Ran {
     pub(crate) summary: Summary,
     pub(crate) rows: Vec<Row>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Lot {
@@ -81,6 +85,7 @@ impl Lot {
                 ..BatchOptions::default()
             },
             stop: CancellationToken::new(),
+            enough: None,
             manifest: None,
             tar: None,
             beside: tempfile::tempdir().unwrap(),
@@ -124,18 +129,34 @@ impl Lot {
             events: sender,
         };
         let work = batch.run(entries, self.stop.clone());
-        let listen = async {
-            let mut rows = Vec::new();
-            while let Some(event) = events.recv().await {
-                if let Event::Row(row) = event {
-                    rows.push(*row);
-                }
-            }
-            rows
-        };
-        let (summary, mut rows) = within(self.limit, async { tokio::join!(work, listen) }).await;
+        let listen = self.listen(&mut events);
+        let (summary, (mut rows, warnings)) =
+            within(self.limit, async { tokio::join!(work, listen) }).await;
         rows.sort_by_key(|row| row.line);
-        Ran { summary, rows }
+        Ran {
+            summary,
+            rows,
+            warnings,
+        }
+    }
+
+    /// Hears what a batch tells, to its end.
+    async fn listen(&self, events: &mut mpsc::Receiver<Event>) -> (Vec<Row>, Vec<String>) {
+        let (mut rows, mut warnings, mut done) = (Vec::new(), Vec::new(), 0);
+        while let Some(event) = events.recv().await {
+            match event {
+                Event::Row(row) => {
+                    done += usize::from(row.state == State::Done);
+                    rows.push(*row);
+                    if self.enough == Some(done) {
+                        self.stop.cancel();
+                    }
+                }
+                Event::Warning { text, .. } => warnings.push(text),
+                _ => {}
+            }
+        }
+        (rows, warnings)
     }
 
     /// Downloads URLs, a line each.

@@ -1,9 +1,17 @@
 //! Which road a job goes: one answer, a file without a name, segments.
 
-use haul_lab::{Content, Resource, When, breakage};
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use haul_transfer::Connections;
+use haul_transfer::disk::Layer;
+use haul_transfer::list::Entry;
 use haul_transfer::manifest::State;
 
 use super::{Lot, shelf, small};
+use crate::disks::Manners;
+use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c7_large_files_are_segmented_with_the_answer_that_was_there() {
@@ -75,6 +83,181 @@ async fn a13_a_coding_that_nobody_asked_for_is_stored_as_it_was_sent() {
     let ran = lot.get([origin.url("/zip")]).await;
     assert_eq!(ran.row("/zip").state, State::Done);
     assert_eq!(std::fs::read(lot.path("zip")).unwrap()[..2], [0x1f, 0x8b]);
+    let told = |warning: &String| warning.contains("sent it as gzip");
+    assert!(ran.warnings.iter().any(told), "{:?}", ran.warnings);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b2_a_row_is_done_when_all_names_above_a_large_file_are_durable() {
+    let large = Content::random(1, 2 << 20);
+    let origin = shelf(1)
+        .resource("/deep/large", Resource::new(large.clone()))
+        .start()
+        .await;
+    let mut lot = Lot::new();
+    lot.options.layout = haul_plan::Layout::Path;
+    let host = origin.address().to_string().replace(':', "+");
+    for unsyncable in ["", "x", "x/deep"] {
+        let name = |name: &str| name.replace('x', &host);
+        let disk = Arc::new(Manners {
+            unsyncable: Some(lot.path(&name(unsyncable))).filter(|_| !unsyncable.is_empty()),
+            ..Manners::default()
+        });
+        lot.get.layer = disk.layer();
+        let ran = lot.get([origin.url("/deep/large")]).await;
+        if unsyncable.is_empty() {
+            assert_eq!(ran.counts(), (1, 0, 0));
+            let synced = disk.synced.lock().unwrap();
+            for directory in ["x/deep", "x", ""] {
+                let directory = lot.path(&name(directory));
+                assert!(synced.contains(&directory), "{directory:?}: {synced:?}");
+            }
+        } else {
+            assert!(ran.error("/large").contains("no names are kept here"));
+        }
+        lot.assert_file(&name("x/deep/large"), &large);
+        std::fs::remove_dir_all(lot.path(&host)).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b4_a_place_beneath_where_files_cannot_be_without_a_name_gets_them_all_the_same() {
+    let medium = Content::random(2, 400 << 10);
+    let origin = shelf(40)
+        .resource("/medium", Resource::new(medium.clone()))
+        .start()
+        .await;
+    let mut lot = Lot::new();
+    let elsewhere = lot.path("elsewhere");
+    lot.get.layer = Layer::default().with_names_in(move |path| path.starts_with(&elsewhere));
+    let entry = |name: String, directory: &str| {
+        let entry = Entry::new(1, origin.url(&format!("/{name}")).parse().unwrap());
+        Ok(Entry {
+            directory: Some(directory.into()),
+            ..entry
+        })
+    };
+    let first = (0..20).map(|n| entry(n.to_string(), "here"));
+    let second = (20..40).map(|n| entry(n.to_string(), "elsewhere/deep"));
+    let third = [entry("medium".into(), "elsewhere")];
+    let entries: Vec<_> = first.chain(second).chain(third).collect();
+    let ran = lot.run(Box::new(entries.into_iter())).await;
+    assert_eq!(ran.counts(), (41, 0, 0), "{:?}", ran.summary.causes);
+    for number in 20..40 {
+        lot.assert_file(&format!("elsewhere/deep/{number}"), &small(number));
+    }
+    lot.assert_file("elsewhere/medium", &medium);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a19_a_body_that_drips_is_fetched_where_nothing_of_it_is_lost() {
+    // As slow over every connection: begun again and again it would never come.
+    let content = Content::random(1, 900);
+    let slow = Resource::new(content.clone()).rule(When::always(), breakage::drip(900));
+    let origin = shelf(1).resource("/slow", slow).start().await;
+    let mut lot = Lot::new();
+    lot.options.patience = Duration::ZERO;
+    lot.client.stall_timeout = LIMIT;
+    // What is begun again too often would fail.
+    lot.get.retry.retries = 1;
+    let ran = lot.get([origin.url("/slow")]).await;
+    assert_eq!(ran.counts(), (1, 0, 0), "{:?}", ran.summary.causes);
+    lot.assert_file("slow", &content);
+    assert_eq!(lot.listing(), ["slow"]);
+}
+
+/// A redirect to a place that takes what it signed for some requests only, and a host that means its 403s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a16_a_signature_that_expired_is_renewed_by_the_first_url() {
+    let origin = (0..60).fold(Origin::builder(), |origin, n| {
+        origin.resource(
+            &format!("/denied{n}"),
+            Resource::new(small(1)).rule(When::always(), breakage::status(403)),
+        )
+    });
+    // Each place answers 403 to the first request: what the first redirect signed has expired.
+    let far = (0..30).fold(Origin::builder(), |origin, n| {
+        let resource = Resource::new(small(n));
+        origin.resource(
+            &format!("/{n}"),
+            resource.rule(When::first(1), breakage::status(403)),
+        )
+    });
+    let far = far.start().await;
+    let origin = (0..30).fold(origin, |origin, n| {
+        let to = breakage::redirect(302, far.url(&format!("/{n}")));
+        origin.resource(
+            &format!("/{n}"),
+            Resource::new(small(n)).rule(When::always(), to),
+        )
+    });
+    let origin = origin.start().await;
+    let lot = Lot::new();
+    // First it is learnt that asking this host again is of no use.
+    let denied = (0..60).map(|n| origin.url(&format!("/denied{n}")));
+    let urls = denied.chain((0..30).map(|n| origin.url(&format!("/{n}"))));
+    let ran = lot.get(urls).await;
+    assert_eq!(ran.counts(), (30, 0, 60), "{:?}", ran.summary.causes);
+    for number in 0..30 {
+        lot.assert_file(&number.to_string(), &small(number));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a16_a_signature_that_expired_in_the_wait_for_a_connection_is_renewed() {
+    // One connection at a time to the place that delivers, and the first signature of each file is good for one request.
+    let far = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let seen = Arc::clone(&far);
+    let stale = move |asked: &haul_lab::Asked, reply: &mut haul_lab::Reply| {
+        // Whoever comes with one that was shown before comes too late.
+        let again = !seen.lock().unwrap().insert(asked.target.clone());
+        if again && asked.target.ends_with("-0") {
+            breakage::status(403)(asked, reply);
+        }
+    };
+    let store = (0..16).fold(Origin::builder(), |origin, n| {
+        let resource = Resource::new(Content::random(n, 60_000));
+        let resource = resource
+            .rule(When::always(), breakage::drip(600_000))
+            .rule(When::always(), stale.clone());
+        origin.resource(&format!("/{n}"), resource)
+    });
+    // It is known to mean its 403s, too.
+    let store = (0..30).fold(store, |store, n| {
+        let denied = Resource::new(small(1)).rule(When::always(), breakage::status(403));
+        store.resource(&format!("/denied{n}"), denied)
+    });
+    let store = store.start().await;
+    let origins = redirectors(&store).await;
+    let mut lot = Lot::new();
+    lot.get.connections = Connections::Fixed(1);
+    let denied = (0..30).map(|n| store.url(&format!("/denied{n}")));
+    let urls = (0..16).map(|n| origins[n % origins.len()].url(&format!("/{n}")));
+    let ran = lot.get(denied.chain(urls)).await;
+    assert_eq!(ran.counts(), (16, 0, 30), "{:?}", ran.summary.causes);
+    for number in 0..16 {
+        lot.assert_file(&number.to_string(), &Content::random(number, 60_000));
+    }
+    let asked = far.lock().unwrap().len();
+    assert!(asked > 16, "none had to wait, so that nothing was shown");
+}
+
+/// Hosts that redirect each request to a store, with a signature of its own.
+async fn redirectors(store: &Origin) -> Vec<Origin> {
+    let mut origins = Vec::new();
+    for host in 0..8 {
+        let origin = (0..16).fold(Origin::builder(), |origin, n| {
+            let to = store.url(&format!("/{n}"));
+            let signed = move |asked: &haul_lab::Asked, reply: &mut haul_lab::Reply| {
+                let to = format!("{to}?signed={host}-{}", asked.number);
+                breakage::redirect(302, to)(asked, reply);
+            };
+            let resource = Resource::new(small(1)).rule(When::always(), signed);
+            origin.resource(&format!("/{n}"), resource)
+        });
+        origins.push(origin.start().await);
+    }
+    origins
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,9 +298,9 @@ async fn files_go_into_directories_that_are_made() {
     let (lot, origin) = (Lot::new(), shelf(2).start().await);
     let entry = |(line, path): (u64, &str)| {
         let url = origin.url("/1").parse().unwrap();
-        Ok(haul_transfer::list::Entry {
+        Ok(Entry {
             path: Some(path.into()),
-            ..haul_transfer::list::Entry::new(line, url)
+            ..Entry::new(line, url)
         })
     };
     let entries: Vec<_> = (1..).zip(["a/b/c", "a/d"]).map(entry).collect();
@@ -130,12 +313,12 @@ async fn files_go_into_directories_that_are_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_is_asked_when_the_first_source_fails() {
     let (lot, bad, good) = (Lot::new(), shelf(1).start().await, shelf(9).start().await);
-    let url = |origin: &haul_lab::Origin, name: &str| origin.url(name).parse().unwrap();
+    let url = |origin: &Origin, name: &str| origin.url(name).parse().unwrap();
     let nobody = format!("http://127.0.0.1:{}/8", free_port());
     let entries = ["/7", "/8"].map(|name| {
-        Ok(haul_transfer::list::Entry {
+        Ok(Entry {
             mirrors: vec![nobody.parse().unwrap(), url(&good, name)],
-            ..haul_transfer::list::Entry::new(1, url(&bad, name))
+            ..Entry::new(1, url(&bad, name))
         })
     });
     let ran = lot.run(Box::new(entries.into_iter())).await;
@@ -169,14 +352,14 @@ async fn c7_a_large_file_goes_into_a_directory_that_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
-    let origin = (0..120).fold(haul_lab::Origin::builder(), |origin, number| {
+    let origin = (0..120).fold(Origin::builder(), |origin, number| {
         let crowded = Resource::new(small(number)).rule(When::crowded(4), breakage::status(403));
         origin.resource(&format!("/{number}"), crowded)
     });
     let origin = origin.start().await;
     let mut lot = Lot::new();
-    lot.get.connections = haul_transfer::Connections::Auto { max: 16 };
-    lot.get.retry.base = std::time::Duration::from_millis(20);
+    lot.get.connections = Connections::Auto { max: 16 };
+    lot.get.retry.base = Duration::from_millis(20);
     let ran = lot
         .get((0..120).map(|n| origin.url(&format!("/{n}"))))
         .await;
@@ -185,7 +368,7 @@ async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() {
-    let origin = (0..50).fold(haul_lab::Origin::builder(), |origin, number| {
+    let origin = (0..50).fold(Origin::builder(), |origin, number| {
         let denied = Resource::new(small(number)).rule(When::always(), breakage::status(403));
         origin.resource(&format!("/{number}"), denied)
     });
@@ -200,10 +383,10 @@ async fn a_403_that_is_meant_is_asked_again_a_few_times_for_all_jobs_together() 
 async fn a_mirror_is_asked_when_what_came_is_not_the_file_meant() {
     let (lot, bad, good) = (Lot::new(), shelf(9).start().await, shelf(9).start().await);
     bad.swap("/8", Resource::new(small(7)));
-    let entry = haul_transfer::list::Entry {
+    let entry = Entry {
         mirrors: vec![good.url("/8").parse().unwrap()],
         checksums: vec![format!("sha256:{}", small(8).sha256()).parse().unwrap()],
-        ..haul_transfer::list::Entry::new(1, bad.url("/8").parse().unwrap())
+        ..Entry::new(1, bad.url("/8").parse().unwrap())
     };
     let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
     assert_eq!(ran.counts(), (1, 0, 0));
@@ -216,12 +399,12 @@ async fn what_is_more_than_expected_is_not_fetched_to_its_end() {
     let endless = Resource::new(Content::random(1, 64 << 20))
         .rule(When::always(), breakage::ignore_range)
         .rule(When::always(), breakage::chunked);
-    let origin = haul_lab::Origin::builder()
+    let origin = Origin::builder()
         .resource("/endless", endless)
         .start()
         .await;
     let mut lot = Lot::new();
-    lot.client.stall_timeout = crate::harness::LIMIT;
+    lot.client.stall_timeout = LIMIT;
     lot.get.expect.max = Some(1 << 20);
     let ran = lot.get([origin.url("/endless")]).await;
     assert_eq!(ran.counts(), (0, 0, 1));

@@ -1,14 +1,12 @@
 //! Batches that end before their lists.
 
 use std::sync::mpsc;
-use std::time::Duration;
 
-use haul_lab::{Content, Origin, Resource, When, breakage, within};
+use haul_lab::{Content, Origin, Resource, When, breakage};
 
 use haul_transfer::batch::Halt;
 
 use super::{Lot, entries, shelf, small};
-use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c6_a_stop_leaves_whole_files_alone_and_nothing_else() {
@@ -42,17 +40,11 @@ async fn a_list_that_stands_still_holds_up_neither_downloads_nor_a_stop() {
         writer.send(origin.url(&format!("/{number}"))).unwrap();
     }
     let lines = entries_of(pipe);
-    let stop = lot.stop.clone();
-    let watch = async {
-        within(LIMIT, async {
-            while lot.listing().len() < 5 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
-        stop.cancel();
+    let lot = Lot {
+        enough: Some(5),
+        ..lot
     };
-    let (ran, ()) = tokio::join!(lot.run(lines), watch);
+    let ran = lot.run(lines).await;
     assert_eq!(ran.counts(), (5, 0, 0));
     assert!(!ran.summary.complete, "nobody knows what would have come");
     drop(writer);

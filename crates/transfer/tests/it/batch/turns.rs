@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use haul_lab::{
-    Asked, Content, Origin, OriginBuilder, Reply, Resource, Shelf, Silent, When, breakage, within,
+    Asked, Content, Origin, OriginBuilder, Reply, Resource, Shelf, Silent, When, breakage,
 };
 use haul_transfer::Connections;
 
@@ -34,16 +34,9 @@ impl Lot {
     }
 
     /// Downloads until so many files are in their place, then stops.
-    async fn get_until(&self, files: usize, urls: impl IntoIterator<Item = String>) -> Ran {
-        let stop = self.stop.clone();
-        let finished = |name: &String| !name.contains(".haul-");
-        let watch = async {
-            while self.listing().iter().filter(|name| finished(name)).count() < files {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-            stop.cancel();
-        };
-        let (ran, ()) = within(LIMIT, async { tokio::join!(self.get(urls), watch) }).await;
+    async fn get_until(mut self, files: usize, urls: impl IntoIterator<Item = String>) -> Ran {
+        self.enough = Some(files);
+        let ran = self.get(urls).await;
         assert_eq!(
             ran.counts(),
             (files as u64, 0, 0),

@@ -19,15 +19,15 @@ const LINGER: Duration = Duration::from_millis(50);
 
 /// Pieces of a body, as they came.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct Gathered {
     pieces: Vec<Bytes>,
     /// Bytes in them.
     bytes: u64,
-    /// When the last batch was full: what came since tells the rate.
+    /// When pieces were last written: what came since tells the rate.
     since: Instant,
 }
 
-impl Batch {
+impl Gathered {
     pub(super) fn new() -> Self {
         Self {
             pieces: Vec::new(),
@@ -72,7 +72,7 @@ impl Batch {
         Ok(true)
     }
 
-    /// Moves the low-water mark to what the rate of this batch makes worth waking for.
+    /// Moves the low-water mark to what the rate of these pieces makes worth waking for.
     fn mark(&mut self, answer: &mut Answer) {
         let now = Instant::now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).as_secs_f64();
@@ -127,14 +127,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_truncated_batch_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
+        fn what_is_truncated_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
             let whole = pieces.concat();
-            let mut batch = Batch::new();
-            pieces.into_iter().for_each(|piece| batch.push(piece.into()));
-            batch.truncate(keep);
+            let mut gathered = Gathered::new();
+            pieces.into_iter().for_each(|piece| gathered.push(piece.into()));
+            gathered.truncate(keep);
             let keep = whole.len().min(usize::try_from(keep).unwrap());
-            prop_assert_eq!(batch.pieces.concat(), &whole[..keep]);
-            prop_assert_eq!(batch.bytes, keep as u64);
+            prop_assert_eq!(gathered.pieces.concat(), &whole[..keep]);
+            prop_assert_eq!(gathered.bytes, keep as u64);
         }
     }
 }

@@ -1,0 +1,73 @@
+//! Whose file it is that lies under a name which a URL of this list wants.
+//!
+//! Names without a suffix go by the order of a list: the first of several URLs gets it. With another list, or the same in another
+//! order, that would be another one, and what lies there since an earlier run would be taken for its file. Three things tell:
+//! the mark that files of ours carry, where the file system has attributes; that the name with this URL's own suffix
+//! lies beside it, which nobody else would be given; and the manifest. Where none of them does - somebody else's file - it is taken for
+//! the one that is wanted, as `wget -nc` takes it.
+//!
+//! Nothing is asked of the system where nothing lies under a name, unless its directory holds too much to be known.
+
+use std::path::Path;
+
+use haul_plan::{Candidate, ResourceId};
+use url::Url;
+
+use super::errand::{named, shown};
+use super::present::Present;
+use crate::disk::{Target, Whose, whose};
+use crate::manifest::Past;
+
+/// What is looked at to tell.
+pub(super) struct Owners<'a> {
+    /// What lies in the directories.
+    pub(super) present: &'a mut Present,
+    /// What earlier runs have done.
+    pub(super) past: Option<&'a Past>,
+    /// The batch's directory; `None` for entries of an archive, which lie nowhere.
+    pub(super) directory: Option<&'a Path>,
+    /// Whether the user's word is to replace what lies there, whosever it is.
+    pub(super) replaces: bool,
+    /// Who wants the name.
+    pub(super) url: &'a Url,
+}
+
+impl Owners<'_> {
+    /// Whether the name is another URL's, so that this one gets one with a suffix.
+    pub(super) fn is_anothers(&mut self, candidate: &Candidate<'_>) -> bool {
+        let Some(directory) = self.directory else {
+            let otherwise = candidate.otherwise();
+            return otherwise.is_some_and(|path| self.has_done(candidate.path(), &path));
+        };
+        let path = directory.join(candidate.path());
+        if !self.may_lie(&path) {
+            return false;
+        }
+        match whose(&path) {
+            Whose::None => return false,
+            Whose::From(resource) if resource == ResourceId::of(self.url) => return false,
+            Whose::From(_) if !self.replaces => return true,
+            Whose::From(_) | Whose::Unknown => {}
+        }
+        let Some(otherwise) = candidate.otherwise().map(|path| directory.join(path)) else {
+            return false;
+        };
+        (self.may_lie(&otherwise) && otherwise.symlink_metadata().is_ok())
+            || self.has_done(&path, &otherwise)
+    }
+
+    /// Whether an earlier run has done this URL's file under the one name and not under the other.
+    fn has_done(&self, path: &Path, otherwise: &Path) -> bool {
+        let Some(past) = self.past else {
+            return false;
+        };
+        let url = shown(self.url);
+        let done = |path: &Path| past.is_done(&url, Some(&named(path)));
+        !done(path) && done(otherwise)
+    }
+
+    fn may_lie(&mut self, path: &Path) -> bool {
+        let target = Target::new(path.to_owned());
+        self.present.may_be(target.directory(), path)
+    }
+}

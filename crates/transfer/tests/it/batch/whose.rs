@@ -1,0 +1,142 @@
+//! Row C4 between runs: what lies under a name is the file of the URL that it came from, whatever the next list's order.
+
+use haul_lab::{Content, Origin, Resource};
+use haul_transfer::Existing;
+
+use super::{Lot, shelf, small};
+
+/// Two files of one name.
+async fn photos(of: impl Fn(Content) -> Resource) -> Origin {
+    Origin::builder()
+        .resource("/a/photo.jpg", of(small(1)))
+        .resource("/b/photo.jpg", of(small(2)))
+        .start()
+        .await
+}
+
+impl Lot {
+    /// The name that is not the one which both URLs want.
+    #[track_caller]
+    fn suffixed(&self) -> String {
+        let mut names = self.listing();
+        names.retain(|name| name != "photo.jpg");
+        assert_eq!(names.len(), 1, "{names:?}");
+        names.remove(0)
+    }
+
+    /// Whether files can be marked here; where not, what rests on marks alone is not shown.
+    fn marks(&self) -> bool {
+        let path = self.path("mark");
+        std::fs::write(&path, "").unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        let marked = rustix::fs::setxattr(&path, "user.test", b"", flags).is_ok();
+        std::fs::remove_file(path).unwrap();
+        marked
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_list_in_another_order_finds_each_file_where_it_is() {
+    for mark in [true, false] {
+        let (lot, origin) = (Lot::new(), photos(Resource::bare).await);
+        let urls = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+        assert_eq!(lot.get(urls.clone()).await.counts(), (2, 0, 0));
+        let suffixed = lot.suffixed();
+        if !mark && lot.marks() {
+            // As where a file system has no attributes.
+            for name in ["photo.jpg", &suffixed] {
+                rustix::fs::removexattr(lot.path(name), "user.haul.from").unwrap();
+            }
+        }
+        let [a, b] = urls;
+        let ran = lot.get([b, a]).await;
+        assert_eq!(ran.counts(), (0, 2, 0));
+        let path = |name| ran.row(name).path.clone().unwrap();
+        assert!(path("/a/photo.jpg").ends_with("/photo.jpg"));
+        assert!(path("/b/photo.jpg").ends_with(&suffixed));
+        assert_eq!((lot.suffixed(), origin.asked().len()), (suffixed, 2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_another_urls_file_under_the_name_is_no_reason_to_skip() {
+    // Small ones and such as come in segments; with a validator and without.
+    for of in [Resource::new, Resource::bare] {
+        for (a, b) in [
+            (small(1), small(2)),
+            (Content::random(1, 2 << 20), Content::random(2, 2 << 20)),
+        ] {
+            let lot = Lot::new();
+            if !lot.marks() {
+                return;
+            }
+            let origin = Origin::builder()
+                .resource("/a/photo.jpg", of(a.clone()))
+                .resource("/b/photo.jpg", of(b.clone()))
+                .start()
+                .await;
+            let url = |name: &str| origin.url(&format!("/{name}/photo.jpg"));
+            // As if the first run had been stopped in between.
+            assert_eq!(lot.get([url("a")]).await.counts(), (1, 0, 0));
+            let ran = lot.get([url("b"), url("a")]).await;
+            assert_eq!(ran.counts(), (1, 1, 0));
+            lot.assert_file("photo.jpg", &a);
+            lot.assert_file(&lot.suffixed(), &b);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_update_does_not_ask_with_another_urls_tag_and_overwrite_replaces() {
+    let mut lot = Lot::new();
+    if !lot.marks() {
+        return;
+    }
+    // Both have the tag "v1".
+    let origin = photos(Resource::new).await;
+    let url = |name: &str| origin.url(&format!("/{name}/photo.jpg"));
+    lot.get([url("a")]).await;
+    lot.get.existing = Existing::Update;
+    assert_eq!(lot.get([url("b")]).await.counts(), (1, 0, 0));
+    let asked = origin.asked();
+    assert_eq!(asked.last().unwrap().header("if-none-match"), None);
+    lot.assert_file("photo.jpg", &small(1));
+    lot.assert_file(&lot.suffixed(), &small(2));
+    // Whoever says so wants what is there replaced: by the file of its own URL, if that has one.
+    lot.get.existing = Existing::Overwrite;
+    assert_eq!(lot.get([url("b"), url("a")]).await.counts(), (2, 0, 0));
+    lot.assert_file("photo.jpg", &small(1));
+    std::fs::remove_file(lot.path(&lot.suffixed())).unwrap();
+    assert_eq!(lot.get([url("b")]).await.counts(), (1, 0, 0));
+    assert_eq!(lot.listing(), ["photo.jpg"]);
+    lot.assert_file("photo.jpg", &small(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_list_that_was_signed_anew_finds_its_files() {
+    let (lot, origin) = (Lot::new(), shelf(5).start().await);
+    let urls = |date: u64| {
+        let url = move |n: u64| format!("/{n}?X-Amz-Date={date}&X-Amz-Signature={}", n + date);
+        (0..5).map(url)
+    };
+    let first = lot.get(urls(1).map(|path| origin.url(&path))).await;
+    let second = lot.get(urls(2).map(|path| origin.url(&path))).await;
+    assert_eq!((first.counts(), second.counts()), ((5, 0, 0), (0, 5, 0)));
+    assert_eq!(origin.asked().len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
+    let origin = photos(Resource::new).await;
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        tar: Some(("all.tar", None)),
+        ..Lot::new()
+    };
+    let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+    let first = lot.get([a.clone(), b.clone()]).await;
+    assert_eq!(first.counts(), (2, 0, 0));
+    let second = lot.get([b, a]).await;
+    assert_eq!((second.counts(), second.summary.earlier), ((0, 0, 0), 2));
+    assert_eq!(origin.asked().len(), 2);
+}
