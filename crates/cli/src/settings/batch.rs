@@ -4,19 +4,19 @@
 //! from a list, or is more than would be watched, is a batch: counted, accounted for, in bounded memory.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Seek as _};
 use std::path::Path;
 
 use haul_plan::dispatch::{DispatchOptions, Limit};
-use haul_plan::metalink;
 use haul_plan::{ErrorLimit, Expectation, Layout};
 use haul_transfer::Connections;
 use haul_transfer::batch::{BatchOptions, GroupOptions};
-use haul_transfer::list::Format;
+use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
 
 use super::SettingError;
 use super::credentials::complete;
 use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormat, OnError};
+use crate::message;
 use crate::sources::{Source, Sources};
 
 /// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
@@ -122,41 +122,33 @@ fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
     if kind.is_dir() {
         return Err(SettingError::new(format!("-i: {name} is a directory")));
     }
-    // Looking at its front takes that away where it cannot be read again.
-    if format.is_none() && kind.is_file() {
-        let metalink = is_metalink(&mut file).map_err(wrong)?;
-        if metalink {
-            return read_metalink(&file, &name);
+    // Whether it is a document, and so perhaps a few downloads, is looked at where that takes nothing away and waits for nobody.
+    if kind.is_file() && matches!(format, None | Some(Format::Metalink)) {
+        let again = file.try_clone().map_err(wrong)?;
+        let list = List::open(Box::new(again), format, &name);
+        if list.format() == Format::Metalink {
+            return document(list.collect(), &name);
         }
+        file.rewind().map_err(wrong)?;
     }
     Ok(Source::List { name, file, format })
 }
 
-/// Whether a file begins as a Metalink document does.
-fn is_metalink(file: &mut File) -> io::Result<bool> {
-    /// What there may be of declarations before its first element.
-    const FRONT: u64 = 4096;
-    let mut front = Vec::new();
-    file.take(FRONT).read_to_end(&mut front)?;
-    file.rewind()?;
-    Ok(metalink::is_metalink(&front))
-}
-
-fn read_metalink(file: &File, name: &str) -> Result<Source, SettingError> {
-    let wrong = |error: Box<dyn std::error::Error + Send + Sync>| {
-        SettingError::new(format!("-i: {name} cannot be used")).because(error)
-    };
-    let mut text = Vec::new();
-    // One more than the parser takes, so that it says so.
-    let most = metalink::LARGEST as u64 + 1;
-    let read = file.take(most).read_to_end(&mut text);
-    read.map_err(|error| wrong(error.into()))?;
-    let document = metalink::parse(&text).map_err(|error| wrong(error.into()))?;
-    if document.files.iter().all(|file| file.mirrors.is_empty()) {
-        let error = SettingError::new(format!("-i: {name} names no http or https URL"));
-        return Err(error.hint("haul downloads http:// and https://"));
+/// A Metalink document, unless there is nothing in it to download.
+fn document(files: Vec<Result<Entry, BadLine>>, name: &str) -> Result<Source, SettingError> {
+    if files.iter().any(Result::is_ok) {
+        return Ok(Source::Document(files));
     }
-    Ok(Source::Metalink(document.files))
+    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, Problem::NoMirror);
+    let mut bad = files.iter().filter_map(|file| file.as_ref().err());
+    Err(match bad.find(of_no_use) {
+        Some(BadLine { line, problem, .. }) => {
+            let why = format!("line {line}: {}", message::chain(problem));
+            SettingError::new(format!("-i: {name} cannot be used")).because(why)
+        }
+        None => SettingError::new(format!("-i: {name} names no http or https URL"))
+            .hint("haul downloads http:// and https://"),
+    })
 }
 
 fn format(format: ListFormat) -> Format {
@@ -166,6 +158,7 @@ fn format(format: ListFormat) -> Format {
         ListFormat::Csv => Format::Csv,
         ListFormat::Tsv => Format::Tsv,
         ListFormat::Jsonl => Format::JsonLines,
+        ListFormat::Metalink => Format::Metalink,
     }
 }
 
