@@ -14,6 +14,7 @@ use haul_transfer::manifest::{Row, State};
 use super::frame::compose;
 use super::meter::Meter;
 use super::picture::Picture;
+use super::remaining::Remaining;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::Throttle;
 use crate::message::{error_text, harmless};
@@ -34,6 +35,8 @@ pub(super) struct Tally {
     files: Meter,
     /// How fast bytes come.
     bytes: Meter,
+    /// How long the rest takes.
+    remaining: Remaining,
     /// What keeps failures from flooding the screen.
     throttle: Throttle,
 }
@@ -47,6 +50,7 @@ impl Tally {
             since: None,
             files: Meter::new(Duration::ZERO, 0),
             bytes: Meter::new(Duration::ZERO, 0),
+            remaining: Remaining::default(),
             throttle: Throttle::default(),
         }
     }
@@ -67,13 +71,6 @@ impl Tally {
     fn slow(&self) -> Option<&Slow> {
         let slowest = self.board.slowest.as_ref();
         slowest.filter(|slow| slow.elapsed >= SLOW)
-    }
-
-    /// How long what is known to be missing will take.
-    fn left(&self) -> Option<Duration> {
-        let summary = &self.board.summary;
-        let missing = summary.listed.saturating_sub(ended(summary));
-        summary.complete.then(|| self.files.left(missing)).flatten()
     }
 }
 
@@ -144,6 +141,7 @@ impl Picture for Tally {
     fn tick(&mut self, now: Duration) -> Option<String> {
         self.files.look(now, ended(&self.board.summary));
         self.bytes.look(now, self.board.summary.bytes);
+        self.remaining.look(now, &self.board.summary);
         let hidden = self.throttle.hidden(now)?;
         Some(format!("haul: {hidden} more failed and are not shown"))
     }
@@ -166,7 +164,10 @@ impl Picture for Tally {
         let count = counted(summary, room);
         let failed = (summary.failed > 0).then(|| format!("{} failed", summary.failed));
         let left = summary.complete.then(|| {
-            let left = self.left().map_or_else(|| "-:--".to_owned(), time_text);
+            let left = self
+                .remaining
+                .left()
+                .map_or_else(|| "-:--".to_owned(), time_text);
             format!("{left:>7}")
         });
         // In the order of what matters most; drawn in the order of the second column.
@@ -202,7 +203,7 @@ impl Picture for Tally {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        let left = self.left();
+        let left = self.remaining.left();
         let left = left.map_or_else(String::new, |left| format!(", {} left", time_text(left)));
         let slow = self.slow().map_or_else(String::new, |slow| {
             let (url, facts) = slow_facts(slow);
