@@ -17,7 +17,7 @@ use url::Url;
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError};
 use crate::exit::Exit;
 use crate::sources::Source;
-pub(crate) use batch::Many;
+pub(crate) use batch::{Many, destination};
 use credentials::credentials;
 pub(crate) use few::Few;
 use tls::tls;

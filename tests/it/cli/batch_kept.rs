@@ -150,3 +150,73 @@ async fn files_become_tar_shards_that_tar_reads() {
     std::fs::remove_file(haul.path("e/large")).unwrap();
     assert_files(&haul, "e", 100);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_an_archive_that_leaves_is_told_of_in_one_line() {
+    let origin = serve(100).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 100));
+    let haul_get = concat!(
+        env!("CARGO_BIN_EXE_haul"),
+        " get -i list --manifest m.jsonl"
+    );
+    for line in [
+        "{ HAUL --tar -; echo $? >code; } | head -c 10 >/dev/null",
+        "mkfifo pipe; HAUL --tar pipe & head -c 10 pipe >/dev/null; wait $!; echo $? >code",
+    ] {
+        let ran = haul.shell(&line.replace("HAUL", haul_get)).await;
+        let told: Vec<&str> = ran
+            .stderr
+            .lines()
+            .filter(|line| !line.contains("haul: warning: m.jsonl: "))
+            .collect();
+        assert!(
+            told.len() == 1
+                && told[0].starts_with("haul: error: nobody reads ")
+                && told[0].contains(" any more: the archive was cut off after "),
+            "{ran:#?}"
+        );
+        let code = std::fs::read_to_string(haul.path("code")).unwrap();
+        assert_eq!(code.trim(), "141", "{line}");
+        let rows = std::fs::read_to_string(haul.path("m.jsonl")).unwrap();
+        assert!(!rows.contains("failed"), "no file is at fault: {rows}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_that_is_read_as_it_comes_has_all_of_it_on_every_run() {
+    let origin = serve(20).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 21));
+    let bin = env!("CARGO_BIN_EXE_haul");
+    let line = format!("{bin} get -i list --manifest m.jsonl --tar - | tar -t | grep -c .");
+    let first = haul.shell(&line).await;
+    assert_eq!(first.stdout, "20\n");
+    first.assert_says(
+        "hint: the same command begins anew: whoever reads its archive gets all of it",
+    );
+    let warning = "warning: m.jsonl: 20 of its rows are of archives that were read as they came";
+    let again = haul.shell(&line).await;
+    assert_eq!(again.assert_says(warning).stdout, "20\n");
+    // Nor does a file take them for done.
+    let args = [
+        "get",
+        "-i",
+        "list",
+        "--manifest",
+        "m.jsonl",
+        "--tar",
+        "t.tar",
+    ];
+    haul.run(&args)
+        .await
+        .assert_code(1)
+        .assert_says("20 of 21 files, 1 failed, ");
+    let found = haul.shell("tar -tf t.tar | grep -c .").await;
+    assert_eq!(found.stdout, "20\n");
+    // What is done is done for that file, and not for a reader.
+    let again = haul.shell(&line).await;
+    let warning =
+        "warning: m.jsonl: what it says is done is fetched again, for whoever reads this archive";
+    assert_eq!(again.assert_says(warning).stdout, "20\n");
+}

@@ -10,6 +10,7 @@ use std::path::Path;
 use haul_plan::dispatch::{DispatchOptions, Limit};
 use haul_plan::{ErrorLimit, Expectation, Layout};
 use haul_transfer::Connections;
+use haul_transfer::archive::Destination;
 use haul_transfer::batch::{BatchOptions, GroupOptions};
 use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
 
@@ -188,6 +189,7 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
     if args.batch.is_tar_to_stdout() {
         to_stdout(args)?;
     }
+    shards(&args.batch)?;
     let each = args.messages.json || args.messages.verbose || !checksums.is_empty();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
@@ -226,6 +228,29 @@ fn to_stdout(args: &GetArgs) -> Result<(), SettingError> {
     };
     let error = SettingError::new(format!("{other} and --tar - both write to standard output"));
     Err(error.hint("--manifest FILE has results and digests, too"))
+}
+
+/// That there are several archives only where there can be.
+fn shards(args: &BatchArgs) -> Result<(), SettingError> {
+    match &args.tar {
+        Some(tar) if args.shard_size.is_some() && destination(tar).is_stream() => {
+            let tar = tar.display();
+            let text =
+                format!("--shard-size makes several archives, and --tar {tar} is one stream");
+            let hint = "leave out --shard-size, or give --tar the name of a file";
+            Err(SettingError::new(text).hint(hint))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where `--tar` says that an archive goes.
+pub(crate) fn destination(tar: &Path) -> Destination {
+    // `./-` is a file of that name.
+    match tar.as_os_str() == "-" {
+        true => Destination::Stdout,
+        false => Destination::File(tar.to_owned()),
+    }
 }
 
 fn layout(args: &BatchArgs) -> Layout {

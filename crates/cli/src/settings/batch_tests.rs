@@ -186,6 +186,18 @@ fn an_archive_on_standard_output_has_it_for_itself() {
     many(&["-i", "-", "--tar", "./-", "--json"]);
 }
 
+#[test]
+fn what_takes_one_stream_takes_no_shards() {
+    let wants = |tar| wrong(&["-i", "-", "--tar", tar, "--shard-size", "1G"]);
+    let told = "--shard-size makes several archives, and --tar - is one stream / leave out --shard-size, or give --tar the name of a file";
+    assert_eq!(wants("-"), told);
+    assert_eq!(
+        wants("/dev/null"),
+        told.replace("--tar - ", "--tar /dev/null ")
+    );
+    many(&["-i", "-", "--tar", "./-", "--shard-size", "1G"]);
+}
+
 const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <metalink xmlns="urn:ietf:params:xml:ns:metalink">
   <file name="sub/a.iso"><size>5</size>

@@ -135,6 +135,10 @@ impl Books {
     pub(super) fn enter(&mut self, ended: Ended) {
         if let Some(error) = ended.error.as_ref().filter(|error| is_hopeless(error)) {
             self.halt(error);
+            // That nobody takes the archive is told once, by why the batch ended, and not of each file that was on its way.
+            if is_stream(error) {
+                return;
+            }
         }
         self.ends.push(ended);
     }
@@ -215,6 +219,14 @@ fn is_hopeless(error: &GetError) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Whether an archive was not taken by whoever reads it.
+fn is_stream(error: &GetError) -> bool {
+    let GetError::Archive { source, .. } = error else {
+        return false;
+    };
+    matches!(**source, ArchiveError::Stream(_))
 }
 
 /// What the system said, if it was the system.

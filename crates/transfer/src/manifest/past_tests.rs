@@ -143,3 +143,25 @@ fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
         ));
     }
 }
+
+#[test]
+fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let rows = [
+            placed(0, "-", 512),
+            placed(1, "-", 1024),
+            placed(2, "t.tar", 512),
+            // Fetched again, into a file.
+            row(1, true),
+        ];
+        drop(append(&path, &rows));
+        let (_manifest, mut past) = Manifest::open(&path).unwrap();
+        assert_eq!(jobs_done(&past, 3), [1, 2]);
+        assert_eq!(past.shards().collect::<Vec<_>>(), [("t.tar", 512)]);
+        assert_eq!(past.warnings(), [Warning::Handed { count: 2 }]);
+        past.forget();
+        assert_eq!((jobs_done(&past, 3), past.shards().count()), (vec![], 0));
+    }
+}

@@ -205,7 +205,7 @@ fn device(_file: &File) -> io::Result<usize> {
 }
 
 /// The same error once more: one sync fails for many files.
-fn again(error: &io::Error) -> io::Error {
+pub(super) fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),
