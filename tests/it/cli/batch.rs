@@ -190,6 +190,11 @@ async fn lists_that_cannot_be_read_or_name_nothing() {
     let quiet = haul.run(&["get", "-i", "-", "-q"]).await;
     quiet.assert_code(0);
     assert_eq!(quiet.stderr, "");
+    // One that is closed is no list.
+    haul.redirected("<&-", &["get", "-i", "-"])
+        .await
+        .assert_code(2)
+        .assert_says("haul: error: -i: cannot read standard input: it is closed\nhint: ");
     let ran = haul.run(&["get", "-i", "missing", "--json"]).await;
     let told: serde_json::Value = serde_json::from_str(&ran.assert_code(2).stdout).unwrap();
     assert_eq!(

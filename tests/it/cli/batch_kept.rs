@@ -220,3 +220,24 @@ async fn an_archive_that_is_read_as_it_comes_has_all_of_it_on_every_run() {
         "warning: m.jsonl: what it says is done is fetched again, for whoever reads this archive";
     assert_eq!(again.assert_says(warning).stdout, "20\n");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_of_an_empty_list_is_one_and_where_all_failed_there_is_none() {
+    let origin = serve(0).await;
+    let haul = Haul::new();
+    haul.write("empty", "");
+    haul.write("list", list(&origin, 3));
+    haul.run(&["get", "-i", "empty", "--tar", "t.tar"])
+        .await
+        .assert_code(0)
+        .assert_says("warning: the lists name nothing to download");
+    let read = haul.shell("tar -tf t.tar && rm t.tar").await;
+    assert_eq!(read.assert_code(0).stdout, "");
+    let failed = haul.run(&["get", "-i", "list", "--tar", "t.tar"]).await;
+    failed
+        .assert_code(1)
+        .assert_says("hint: the same command tries those again\n");
+    let args = ["get", "-i", "list", "--tar", "t.tar", "--shard-size", "1M"];
+    haul.run(&args).await.assert_code(1);
+    assert_eq!(haul.listing(), ["empty", "list"]);
+}

@@ -158,7 +158,12 @@ fn lines(
         );
         lines.push(message::error_text(&text, None));
     }
-    lines.extend(report::failures(summary, &again(args, "tries those again")));
+    let hint = match summary.done {
+        // There is no archive to go on with.
+        0 if args.batch.tar.is_some() => "the same command tries those again".to_owned(),
+        _ => again(args, "tries those again"),
+    };
+    lines.extend(report::failures(summary, &hint));
     lines
 }
 

@@ -17,8 +17,8 @@ use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
 use super::SettingError;
 use super::credentials::complete;
 use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormat, OnError};
-use crate::message;
 use crate::sources::{Source, Sources};
+use crate::{message, sys};
 
 /// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
 /// ones share the connections to their origin anyway.
@@ -113,6 +113,11 @@ fn is_stdin(path: &Path) -> bool {
 
 fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
     if is_stdin(path) {
+        // `/dev/null` stands in its place, and would be a list that names nothing.
+        if sys::stdin_closed() {
+            let error = SettingError::new("-i: cannot read standard input: it is closed");
+            return Err(error.hint("pipe a list into it, or name a file"));
+        }
         return Ok(Source::Stdin(format));
     }
     let name = path.display().to_string();

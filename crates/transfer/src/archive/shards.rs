@@ -242,6 +242,18 @@ impl Shards {
         }
     }
 
+    /// The same, but where nothing was put into the archive, now or by an earlier run, there is none: a file of that name would look
+    /// like what was asked for. A stream is ended in any case, for it has a reader.
+    ///
+    /// # Errors
+    /// As [`Shards::finish`].
+    pub fn finish_unless_empty(self) -> Result<(), ArchiveError> {
+        match self.0 {
+            Out::Files(files) => files.finish_unless_empty(),
+            Out::Stream(mut stream) => stream.finish(),
+        }
+    }
+
     /// Ends the archive: the last shard gets its end and its name. Called when rows of everything that was appended are durable.
     ///
     /// # Errors

@@ -198,6 +198,13 @@ impl Books {
         self.stop.cancel();
     }
 
+    /// Whether all that was asked for failed.
+    pub(super) fn is_fruitless(&self) -> bool {
+        let mut summary = Summary::default();
+        self.counts.fill(&mut summary);
+        summary.failed > 0 && summary.done == 0
+    }
+
     /// Whether the batch was ended.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()

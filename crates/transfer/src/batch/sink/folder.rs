@@ -117,7 +117,7 @@ impl Sink for Folder {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), GetError> {
+    fn finish(self: Box<Self>, _fruitless: bool) -> Result<(), GetError> {
         Ok(())
     }
 }

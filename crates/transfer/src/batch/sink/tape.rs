@@ -113,8 +113,11 @@ impl Sink for Tape {
         settled.map_err(|error| archive(Path::new("a full shard"), error))
     }
 
-    fn finish(self: Box<Self>) -> Result<(), GetError> {
-        let finished = self.shards.finish();
+    fn finish(self: Box<Self>, fruitless: bool) -> Result<(), GetError> {
+        let finished = match fruitless {
+            true => self.shards.finish_unless_empty(),
+            false => self.shards.finish(),
+        };
         finished.map_err(|error| archive(Path::new("its end"), error))
     }
 }
