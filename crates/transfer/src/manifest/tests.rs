@@ -175,6 +175,35 @@ fn a_row_that_was_changed_counts_for_nothing() {
 }
 
 #[test]
+fn the_check_covers_what_a_later_run_acts_on_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.jsonl");
+    drop(append(&path, &[row(0, true)]));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let counts_with = |key: &str, value: serde_json::Value| {
+        let mut changed = told.clone();
+        assert_ne!(changed[key], value, "{key}");
+        changed[key] = value;
+        std::fs::write(&path, format!("{changed}\n")).unwrap();
+        let opened = Manifest::open(&path);
+        opened.is_ok_and(|(_, past)| past.done() == 1)
+    };
+    // Who deletes a column of times, or corrects a line, costs nobody a download.
+    for key in ["line", "attempts"] {
+        assert!(counts_with(key, 77.into()), "{key}");
+    }
+    assert!(counts_with("ms", serde_json::json!({})));
+    assert!(counts_with("error", "x".into()));
+    for key in ["url", "path", "state", "etag", "shard"] {
+        assert!(!counts_with(key, "done or not".into()), "{key}");
+    }
+    for key in ["status", "bytes", "offset", "end"] {
+        assert!(!counts_with(key, 77.into()), "{key}");
+    }
+}
+
+#[test]
 fn what_peers_say_stands_on_one_line() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
