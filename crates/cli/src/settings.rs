@@ -10,15 +10,16 @@ use std::path::Path;
 
 use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
 use haul_plan::{Glob, Http, RedirectOptions, RetryOptions};
-use haul_transfer::{Connections, Existing, GetOptions, Job, Output};
+use haul_transfer::{Connections, Existing, GetOptions, Output};
 
 use url::Url;
 
 use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError};
 use crate::exit::Exit;
 use crate::sources::Source;
-pub(crate) use batch::Many;
+pub(crate) use batch::{Many, destination};
 use credentials::credentials;
+pub(crate) use few::Few;
 use tls::tls;
 
 /// A setting that cannot be used, or a question about one that a signal ended.
@@ -94,7 +95,7 @@ pub(crate) struct GetSettings {
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Downloads that are watched one by one.
-    Few(Vec<Job>),
+    Few(Few),
     /// A batch.
     Many(Box<Many>),
 }
@@ -103,7 +104,7 @@ impl Task {
     /// The directories of files whose whole path is known.
     pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
         let jobs = match self {
-            Self::Few(jobs) => jobs.as_slice(),
+            Self::Few(few) => few.jobs.as_slice(),
             Self::Many(_) => &[],
         };
         jobs.iter().filter_map(|job| match &job.output {

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::shown_text;
 use haul_plan::Glob;
-use haul_plan::metalink::MetalinkFile;
 use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
 use url::Url;
 
@@ -37,8 +36,8 @@ pub(crate) enum Source {
     },
     /// A list on standard input.
     Stdin(Option<Format>),
-    /// Those of a Metalink document.
-    Metalink(Vec<MetalinkFile>),
+    /// The files of a Metalink document, which was read as a whole; in place of those that cannot be used, why.
+    Document(Vec<Result<Entry, BadLine>>),
 }
 
 impl Source {
@@ -46,7 +45,7 @@ impl Source {
     pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
             Self::Url(url) | Self::Glob { first: url, .. } => Some(url),
-            Self::List { .. } | Self::Stdin(_) | Self::Metalink(_) => None,
+            Self::List { .. } | Self::Stdin(_) | Self::Document(_) => None,
         }
     }
 
@@ -59,7 +58,7 @@ impl Source {
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::Glob { glob, .. } => glob.len(),
-            Self::Metalink(files) => files.len() as u64,
+            Self::Document(files) => files.len() as u64,
             _ => 1,
         }
     }
@@ -84,7 +83,7 @@ enum Current {
     /// A list, and what messages call it.
     List(List, String),
     /// Files of a Metalink document.
-    Metalink(std::vec::IntoIter<MetalinkFile>),
+    Document(std::vec::IntoIter<Result<Entry, BadLine>>),
 }
 
 impl Sources {
@@ -110,7 +109,7 @@ impl Sources {
             Source::Url(url) => return Some(Entry::new(0, url)),
             Source::Glob { glob, first } => Current::Glob(glob, first, 0),
             Source::List { name, file, format } => list(Box::new(file), format, name),
-            Source::Metalink(files) => Current::Metalink(files.into_iter()),
+            Source::Document(files) => Current::Document(files.into_iter()),
             Source::Stdin(format) => list(Box::new(io::stdin()), format, "standard input".into()),
         });
         None
@@ -135,7 +134,7 @@ impl Iterator for Sources {
                     }
                     item
                 }
-                Some(Current::Metalink(files)) => files.find_map(entry).map(Ok),
+                Some(Current::Document(files)) => files.next(),
                 None => None,
             };
             if item.is_some() {
@@ -148,21 +147,6 @@ impl Iterator for Sources {
             }
         }
     }
-}
-
-/// A file of a Metalink document as an entry; `None` for one that no URL is known of.
-fn entry(file: MetalinkFile) -> Option<Entry> {
-    let mut urls = file.urls().cloned();
-    let url = urls.next()?;
-    Some(Entry {
-        mirrors: urls.collect(),
-        path: Some(file.path),
-        checksums: file.checksums,
-        size: file.size,
-        pieces: file.pieces,
-        stranger: true,
-        ..Entry::new(0, url)
-    })
 }
 
 /// A member of a glob. It has the password of the first one, if it has its user and none of its own.

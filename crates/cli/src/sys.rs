@@ -1,8 +1,8 @@
-//! What only a look before `main` can tell: whether standard output and standard error were open at all.
+//! What only a look before `main` can tell: which of the standard streams were open at all.
 //!
 //! The standard library opens `/dev/null` in place of a standard stream that is closed (`>&-`), before `main` begins. That
-//! keeps the next file from getting its number, but a result would then vanish without an error. So a constructor, which the
-//! system calls before all that, looks once. Nothing else is done there.
+//! keeps the next file from getting its number, but a result would then vanish without an error, and a list would name nothing.
+//! So a constructor, which the system calls before all that, looks once. Nothing else is done there.
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod before_main {
@@ -13,8 +13,8 @@ mod before_main {
 
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// Whether each was closed: standard output, standard error.
-    pub(super) static CLOSED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+    /// Whether each was closed: standard input, output and error.
+    pub(super) static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
     // SAFETY: the section holds addresses of functions without arguments, as this one is.
     #[used]
@@ -23,7 +23,7 @@ mod before_main {
     static LOOK: extern "C" fn() = look;
 
     extern "C" fn look() {
-        for (number, closed) in (1..).zip(&CLOSED) {
+        for (number, closed) in (0..).zip(&CLOSED) {
             // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
             if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
                 closed.store(true, Ordering::Relaxed);
@@ -45,12 +45,17 @@ mod before_main {
     }
 }
 
+/// Whether the program was started without a standard input.
+pub(crate) fn stdin_closed() -> bool {
+    before_main::closed(0)
+}
+
 /// Whether the program was started without a standard output.
 pub(crate) fn stdout_closed() -> bool {
-    before_main::closed(0)
+    before_main::closed(1)
 }
 
 /// Whether the program was started without a standard error.
 pub(crate) fn stderr_closed() -> bool {
-    before_main::closed(1)
+    before_main::closed(2)
 }

@@ -2,7 +2,8 @@
 //!
 //! Without its login, and with `***` in place of every value of its query (or fragment) that opens or signs something:
 //! whoever reads a message, a terminal's scrollback or a bug report must not be able to fetch the resource by it. Which
-//! values those are is told by their names; what stands in a path cannot be told from any other path.
+//! values those are is told by their names, and by what they are: a URL in a URL may have a login, or a query, of its own, written as
+//! it is or in escapes. What stands in a path cannot be told from any other path.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -46,6 +47,9 @@ const NAMES: [&str; 16] = [
     "ticket",
 ];
 
+/// Escapes within escapes: a redirect to a login page that redirects.
+const DEEPEST: u32 = 4;
+
 /// A URL as it may be shown.
 #[must_use]
 pub fn shown(url: &Url) -> String {
@@ -67,22 +71,68 @@ pub fn shown_text(text: &str) -> String {
     }
 }
 
-/// A text whose query and fragment have no secret values any more.
+/// A text that holds no login, and whose query and fragment have no secret values any more.
 fn masked(text: &str) -> String {
+    masked_to(text, DEEPEST)
+}
+
+/// The same, looking into so many layers of escapes.
+fn masked_to(text: &str, depth: u32) -> String {
+    let text = without_logins(text);
     let (front, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let pairs = rest.split_inclusive(['?', '#', '&', ';']).map(pair);
+    let pairs = rest.split_inclusive(['?', '#', '&', ';']);
+    let pairs = pairs.map(|text| pair(text, depth));
     std::iter::once(front.to_owned()).chain(pairs).collect()
 }
 
-/// One `name=value` with what separates it from the next.
-fn pair(text: &str) -> String {
+/// One `name=value`, or a value alone, with what separates it from the next.
+fn pair(text: &str, depth: u32) -> String {
     let end = text.trim_end_matches(['?', '#', '&', ';']).len();
-    match text[..end].split_once('=') {
-        Some((name, value)) if !value.is_empty() && is_secret(name) => {
-            format!("{name}={MASK}{}", &text[end..])
-        }
-        _ => text.to_owned(),
+    let (bare, separator) = text.split_at(end);
+    let (name, value) = bare.split_at(bare.find('=').map_or(0, |at| at + 1));
+    let secret = is_secret(name) || is_login(value) || hides_secret(value, depth);
+    match secret && !value.is_empty() {
+        true => format!("{name}{MASK}{separator}"),
+        false => text.to_owned(),
     }
+}
+
+/// A text with the logins of all URLs in it masked. Where one has no slash behind its host, its password may have an `&` in it as well
+/// as the next value may have an `@`; the former is assumed.
+fn without_logins(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("//") {
+        let (front, behind) = rest.split_at(at + 2);
+        shown.push_str(front);
+        let authority = behind.find(['/', '?', '#']).unwrap_or(behind.len());
+        let login = behind[..authority].rfind('@').unwrap_or(0);
+        if login > 0 {
+            shown.push_str(MASK);
+        }
+        rest = &behind[login..];
+    }
+    shown + rest
+}
+
+/// Whether a value is a login, and perhaps its host: `me:password@host`.
+fn is_login(value: &str) -> bool {
+    let front = value.split(['/', '?', '#']).next().unwrap_or_default();
+    let user = front.rsplit_once('@').map_or("", |(user, _)| user);
+    user != MASK && user.contains(':')
+}
+
+/// Whether escapes in a value hide what would be masked without them.
+fn hides_secret(value: &str, depth: u32) -> bool {
+    let plain = percent_decode_str(value).decode_utf8_lossy();
+    if plain == value {
+        return false;
+    }
+    // Nobody writes so many in earnest.
+    depth == 0
+        || is_login(&plain)
+        || masked_to(&plain, depth - 1) != plain
+        || hides_secret(&plain, depth - 1)
 }
 
 fn is_secret(name: &str) -> bool {
@@ -141,6 +191,45 @@ mod tests {
             of("https://h.test/f?a?token=s3cret"),
             "https://h.test/f?a?token=***"
         );
+    }
+
+    #[test]
+    fn what_a_url_in_a_url_says_of_secrets_is_masked() {
+        for (value, shown) in [
+            ("http://me:s3cret@i/x", "http://***@i/x"),
+            ("//me:s3cret@i/x", "//***@i/x"),
+            ("http://s3cret@i", "http://***@i"),
+            ("http://me:s3&cret@i/", "http://***@i/"),
+            ("http://me:s3;cret@i", "http://***@i"),
+            ("http://i/?u=ftp://me:s3cret@k/", "http://i/?u=ftp://***@k/"),
+            ("http%3A%2F%2Fme%3As3cret%40i%2Fx", "***"),
+            ("http%3a%2f%2fs3cret@i", "***"),
+            ("http%253A%252F%252Fme%253As3cret%2540i", "***"),
+            ("https%3A%2F%2Fi%2F%3Ftoken%3Ds3cret", "***"),
+            (
+                "https%3A%2F%2Fi%2F%3Fa%3D1%26X-Amz-Signature%3Ds3cret",
+                "***",
+            ),
+            ("me:s3cret@i:8080", "***"),
+            ("me%3As3cret@i", "***"),
+            ("%25252525252525252573", "***"),
+            // What is no secret is shown.
+            ("http://i/x@y", "http://i/x@y"),
+            ("http%3A%2F%2Fi%2Fx%40y", "http%3A%2F%2Fi%2Fx%40y"),
+            ("me@i.test", "me@i.test"),
+            ("12:30", "12:30"),
+            ("https%3A%2F%2Fi%2F%3Fa%3D1", "https%3A%2F%2Fi%2F%3Fa%3D1"),
+        ] {
+            let told = of(&format!("https://h.test/f?a=1&next={value}&b=2"));
+            assert_eq!(told, format!("https://h.test/f?a=1&next={shown}&b=2"));
+        }
+        assert_eq!(of("http://h.test/f?me:s3cret@i"), "http://h.test/f?***");
+        assert_eq!(
+            of("http://h.test/f#http://me:s3cret@i/"),
+            "http://h.test/f#http://***@i/"
+        );
+        let proxied = "http://h.test/http://me:s3cret@i/f";
+        assert_eq!(of(proxied), "http://h.test/http://***@i/f");
     }
 
     #[test]

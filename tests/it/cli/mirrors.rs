@@ -2,7 +2,7 @@
 
 use haul_lab::{Content, Resource, When, breakage};
 
-use crate::cli::harness::{Haul, serve};
+use crate::cli::harness::{Haul, content, names, serve};
 
 fn big() -> Content {
     Content::random(4, 8 << 20)
@@ -58,4 +58,62 @@ async fn a_metalink_document_names_places_and_what_the_file_must_be() {
         .await
         .assert_code(2)
         .assert_says("haul: error: -i: f.meta4 cannot be used: ");
+}
+
+/// A document of one good file among some that are none.
+fn damaged(url: &str) -> String {
+    format!(
+        "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n<file name=\"..\"><url>{url}</url></file>\n\
+         <file name=\"f\"><url>{url}</url></file>\n<file name=\"g\"><size>x</size><url>{url}</url></file></metalink>"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_a_bad_file_of_a_document_costs_none_of_the_others() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    haul.write("f.meta4", damaged(&origin.url("/f.bin")));
+    let ran = haul
+        .run(&["get", "-i", "f.meta4", "-d", "d", "--json"])
+        .await;
+    ran.assert_code(1)
+        .assert_says("haul: error: line 2 of f.meta4: a file without a usable name\n")
+        .assert_says("haul: error: line 4 of f.meta4: a size that is no number of bytes\n")
+        .assert_says("1 of 3 files");
+    haul.assert_file("d/f", &content());
+    assert_eq!(ran.stdout.matches("\"class\":\"usage\"").count(), 2);
+    // In a batch they are rows.
+    let batch = ["get", "-i", "f.meta4", "-d", "e", "--manifest", "m.jsonl"];
+    let ran = haul.run(&batch).await;
+    ran.assert_code(1)
+        .assert_says("haul: error: line 2 of f.meta4: a file without a usable name\n")
+        .assert_says("1 of 3 files, 2 failed");
+    haul.assert_file("e/f", &content());
+    let rows = std::fs::read_to_string(haul.path("m.jsonl")).unwrap();
+    assert!(
+        rows.contains("\"line\":3") && rows.contains("\"line\":4"),
+        "{rows}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_comes_through_a_pipe_and_packed() {
+    let origin = serve(Resource::new(content())).await;
+    let haul = Haul::new();
+    haul.write("f.meta4", damaged(&origin.url("/f.bin")));
+    let bin = env!("CARGO_BIN_EXE_haul");
+    for (name, line) in [
+        ("a", "cat f.meta4 | BIN get -i - -d a"),
+        ("b", "BIN get -i - -d b <f.meta4"),
+        ("c", "gzip -c f.meta4 | BIN get -i - -d c"),
+        ("d", "gzip -k f.meta4; BIN get -i f.meta4.gz -d d"),
+        ("e", "mkfifo pipe; cat f.meta4 >pipe & BIN get -i pipe -d e"),
+    ] {
+        let ran = haul.shell(&line.replace("BIN", bin)).await;
+        ran.assert_code(1)
+            .assert_says(": a file without a usable name\n")
+            .assert_says("1 of 3 files");
+        haul.assert_file(&format!("{name}/f"), &content());
+        assert_eq!(names(&haul.path(name)), ["f"]);
+    }
 }

@@ -6,6 +6,8 @@
 )]
 
 mod batch;
+mod batch_kept;
+mod batch_results;
 mod credentials;
 mod demo;
 mod errors;

@@ -15,8 +15,8 @@ pub(crate) struct BatchArgs {
     /// Download what LIST names; `-` is standard input. Repeatable.
     ///
     /// A URL a line; or as aria2 reads it, with mirrors behind tabs and indented options (out=, dir=, checksum=, header=); or
-    /// CSV, TSV or JSON lines with url, path, sha256 and size; or a Metalink document in a file. gzip and zstd are undone. Downloads begin before the list has been read,
-    /// and none of it is held in memory.
+    /// CSV, TSV or JSON lines with url, path, sha256 and size; or a Metalink document. gzip and zstd are undone. Downloads begin before the list has been read, and none of it
+    /// is held in memory; but a document is read first.
     #[arg(short, long, value_name = "LIST", conflicts_with = "file")]
     pub(crate) input: Vec<PathBuf>,
     /// How lists are written [default: found by their first line].
@@ -173,4 +173,6 @@ pub(crate) enum ListFormat {
     Tsv,
     /// A JSON object a line.
     Jsonl,
+    /// A Metalink document.
+    Metalink,
 }

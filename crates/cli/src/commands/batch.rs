@@ -19,7 +19,7 @@ use super::run::{CannotBegin, Crew, Stage, Watch};
 use crate::args::GetArgs;
 use crate::exit::Exit;
 use crate::progress::Renderer;
-use crate::settings::Many;
+use crate::settings::{Many, destination};
 use crate::{message, output, report};
 
 /// Bytes of results that are written at once.
@@ -71,11 +71,12 @@ pub(super) async fn run(
     let elapsed = watch.over(&mut crew, screen).await;
     drop(staging);
     warn(args, screen, elapsed, &ignored.warnings());
-    if args.batch.is_tar_to_stdout() && reader_is_gone(&crew.summary) {
-        crew.undelivered = Some(Exit::ReaderGone);
-    }
-    // `haul get ... | head` ends quietly, as every tool in a pipe does.
     let lines = match crew.undelivered {
+        _ if reader_is_gone(&crew.summary) => {
+            crew.undelivered = Some(Exit::ReaderGone);
+            cut_off(args, &crew.summary)
+        }
+        // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
         Some(Exit::ReaderGone) => Vec::new(),
         _ => lines(args, &crew.summary, elapsed, screen.width()),
     };
@@ -94,6 +95,18 @@ fn reader_is_gone(summary: &Summary) -> bool {
     halted.is_some_and(|halted| halted.kind == Halt::ReaderGone)
 }
 
+/// What is told when whoever read the archive is gone: how far it came, and no more.
+fn cut_off(args: &GetArgs, summary: &Summary) -> Vec<String> {
+    let tar = match &args.batch.tar {
+        Some(tar) if !args.batch.is_tar_to_stdout() => tar.display().to_string(),
+        _ => "standard output".to_owned(),
+    };
+    let files = summary.done;
+    let text = format!("nobody reads {tar} any more: the archive was cut off after {files} files");
+    let told = message::error_text(&message::harmless(&text), None);
+    (!args.messages.quiet).then_some(told).into_iter().collect()
+}
+
 fn warn(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[String]) {
     if !args.messages.quiet {
         warnings.iter().for_each(|text| screen.warn(now, text));
@@ -103,6 +116,13 @@ fn warn(args: &GetArgs, screen: &mut dyn Renderer, now: Duration, warnings: &[St
 /// What to do about a batch that was interrupted, or of which some failed.
 fn again(args: &GetArgs, does: &str) -> String {
     let (batch, output) = (&args.batch, &args.output);
+    if batch
+        .tar
+        .as_deref()
+        .is_some_and(|tar| destination(tar).is_stream())
+    {
+        return "the same command begins anew: whoever reads its archive gets all of it".to_owned();
+    }
     let kept = match () {
         () if output.update => "of what is there it only asks whether it changed",
         () if batch.manifest.is_some() => "what its manifest says is done is not asked for again",
@@ -138,7 +158,12 @@ fn lines(
         );
         lines.push(message::error_text(&text, None));
     }
-    lines.extend(report::failures(summary, &again(args, "tries those again")));
+    let hint = match summary.done {
+        // There is no archive to go on with.
+        0 if args.batch.tar.is_some() => "the same command tries those again".to_owned(),
+        _ => again(args, "tries those again"),
+    };
+    lines.extend(report::failures(summary, &hint));
     lines
 }
 

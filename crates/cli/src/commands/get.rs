@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use haul_transfer::list::BadLine;
+
 use super::batch;
 use super::jobs::{Work, transfer};
 use super::keeping::Keeping;
@@ -13,7 +15,7 @@ use crate::args::{GetArgs, MessageArgs};
 use crate::exit::Exit;
 use crate::message::Form;
 use crate::progress::{Renderer, Scene, Wish, renderer};
-use crate::settings::{GetSettings, Task};
+use crate::settings::{Few, GetSettings, Task};
 use crate::{message, output, report};
 
 /// Downloads what the arguments name; tells how that ended.
@@ -99,7 +101,7 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
         quiet,
         verbose,
         scene: match &task {
-            Task::Few(jobs) => Scene::Downloads(jobs.len()),
+            Task::Few(few) => Scene::Downloads(few.jobs.len()),
             Task::Many(_) => Scene::Batch,
         },
     });
@@ -107,13 +109,13 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
         screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
     }
     let done = match task {
-        Task::Few(jobs) => {
+        Task::Few(Few { jobs, bad }) => {
             let work = Work {
                 client,
                 options,
                 jobs,
             };
-            few(args, work, &mut *screen).await
+            few(args, work, &bad, &mut *screen).await
         }
         Task::Many(many) => {
             let work = batch::Work {
@@ -135,14 +137,19 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
     exit
 }
 
-/// Downloads that are watched one by one. Says how they ended, and how they go on if they were interrupted.
+/// Downloads that are watched one by one, and files of documents that cannot be. Says how they ended, and how they go on if they were
+/// interrupted.
 async fn few(
     args: &GetArgs,
     work: Work,
+    bad: &[BadLine],
     screen: &mut dyn Renderer,
 ) -> Result<(Exit, Option<String>), CannotBegin> {
-    let count = work.jobs.len();
+    let count = work.jobs.len() + bad.len();
     let mut teller = Teller::new(&args.messages);
+    for bad in bad {
+        teller.unusable(Form::of(args).fail(Exit::Usage, &message::chain(bad), None));
+    }
     let elapsed = transfer(work, screen, |stage, job, result| {
         teller.ended(stage, job, result)
     })

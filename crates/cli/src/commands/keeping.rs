@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_transfer::archive::{ArchiveError, ArchiveOptions, Destination, Shards};
+use haul_transfer::archive::{ArchiveError, ArchiveOptions, Shards};
 use haul_transfer::batch::Archive;
 use haul_transfer::disk::Layer;
 use haul_transfer::manifest::{Manifest, ManifestError, Past};
@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::args::BatchArgs;
 use crate::exit::Exit;
 use crate::message;
+use crate::settings::destination;
 
 /// Ends the name of the directory where large files lie on their way into an archive.
 const STAGING: &str = ".haul-staging";
@@ -66,22 +67,15 @@ impl Keeping {
     /// That something cannot be opened, with the message for it.
     pub(super) fn open(args: &BatchArgs) -> Result<Self, CannotKeep> {
         let manifest = args.manifest.as_deref().map(Manifest::open).transpose();
-        let manifest = manifest.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
-        let warnings = match (&args.manifest, &manifest) {
-            (Some(path), Some((_, past))) => warnings(path, past),
+        let mut manifest = manifest.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
+        let stream = args
+            .tar
+            .as_deref()
+            .is_some_and(|tar| destination(tar).is_stream());
+        let warnings = match (&args.manifest, &mut manifest) {
+            (Some(path), Some((_, past))) => warnings(path, past, stream),
             _ => Vec::new(),
         };
-        if let Some((_, past)) = &manifest
-            && args.is_tar_to_stdout()
-            && past.done() > 0
-        {
-            let text = "what the manifest says is done went to another reader of standard output";
-            return Err(CannotKeep {
-                exit: Exit::Usage,
-                text: text.into(),
-                hint: Some("give --manifest a new file, or --tar one"),
-            });
-        }
         let (archive, staging) = match &args.tar {
             Some(tar) => {
                 let past = manifest.as_ref().map(|(_, past)| past);
@@ -104,19 +98,17 @@ fn open_archive(
     tar: &Path,
     past: Option<&Past>,
 ) -> Result<(Archive, Staging), CannotKeep> {
-    let stream = tar.as_os_str() == "-";
+    let destination = destination(tar);
+    let stream = destination.is_stream();
     let options = ArchiveOptions {
-        destination: match stream {
-            true => Destination::Stdout,
-            false => Destination::File(tar.to_owned()),
-        },
+        destination,
         shard_size: args.shard_size.map(|size| size.0),
         layer: Layer::default(),
     };
     let durable = past.into_iter().flat_map(Past::shards);
     let shards = Shards::open(options, durable)
         .map_err(|error| cannot_keep(&error, archive_hint(&error)))?;
-    let staging = match stream || is_special(tar) {
+    let staging = match stream {
         true => tempfile::tempdir().map(Staging::Passing),
         false => {
             let mut name = tar.as_os_str().to_owned();
@@ -144,17 +136,17 @@ fn open_archive(
     ))
 }
 
-/// Whether something that takes bytes in order, and is no file, lies there.
-fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-fn warnings(path: &Path, past: &Past) -> Vec<String> {
+/// What is to be told of a manifest. Whoever reads an archive as it comes gets all of it: to him nothing was done before.
+fn warnings(path: &Path, past: &mut Past, stream: bool) -> Vec<String> {
+    let mut warnings: Vec<String> = past.warnings().iter().map(ToString::to_string).collect();
+    if stream && past.done() > 0 {
+        past.forget();
+        warnings
+            .push("what it says is done is fetched again, for whoever reads this archive".into());
+    }
     let path = path.display();
-    past.warnings()
-        .iter()
-        .map(|warning| message::harmless(&format!("{path}: {warning}")))
-        .collect()
+    let told = |warning: String| message::harmless(&format!("{path}: {warning}"));
+    warnings.into_iter().map(told).collect()
 }
 
 fn cannot_keep(

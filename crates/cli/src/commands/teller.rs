@@ -62,6 +62,11 @@ impl<'a> Teller<'a> {
         self.tally.add(exit);
     }
 
+    /// What was named cannot be a job; that was told.
+    pub(super) fn unusable(&mut self, exit: Exit) {
+        self.tally.add(exit);
+    }
+
     /// The code of `jobs` jobs, and of telling about them.
     pub(super) fn exit(&mut self, screen: &mut dyn Renderer, jobs: usize) -> Exit {
         if let Some(error) = screen.lost() {

@@ -10,6 +10,7 @@ use haul_transfer::{Event, GetError, Outcome};
 use serde_json::{Value, json};
 
 use super::Renderer;
+use super::remaining::Remaining;
 use crate::exit::Exit;
 use crate::report::{self, ended};
 use crate::{message, output};
@@ -25,6 +26,8 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Json {
     /// Of a running batch: the last look that was told, and what had come by then.
     last: Option<(Duration, Summary)>,
+    /// How long the rest of it takes.
+    remaining: Remaining,
     /// Why an object could not be written, the first that could not.
     lost: Option<io::Error>,
 }
@@ -93,8 +96,9 @@ impl Renderer for Json {
 }
 
 impl Json {
-    /// The object of a look at a batch, once a second. Its rates are those since the last one.
+    /// The object of a look at a batch, once a second. Its rates are those since the last one; what is left is by those of some time.
     pub(super) fn look(&mut self, now: Duration, board: &Board) -> Option<Value> {
+        self.remaining.look(now, &board.summary);
         let (then, before) = self.last.get_or_insert_default();
         let passed = now.saturating_sub(*then);
         if passed < EVERY {
@@ -103,15 +107,12 @@ impl Json {
         let summary = &board.summary;
         let per_second = |count: u64| report::rate(count, passed);
         let files = ended(summary).saturating_sub(ended(before));
-        let missing = summary.listed.saturating_sub(ended(summary));
-        let left = (summary.complete && files > 0)
-            .then(|| u128::from(missing) * passed.as_millis() / u128::from(files));
         let mut told = report::counts(summary);
         told["event"] = "batch".into();
         told["running"] = board.running.into();
         told["files_per_second"] = per_second(files).into();
         told["bytes_per_second"] = per_second(summary.bytes.saturating_sub(before.bytes)).into();
-        told["left_ms"] = left.and_then(|left| u64::try_from(left).ok()).into();
+        told["left_ms"] = self.remaining.left().map(millis).into();
         told["slowest"] = board.slowest.as_ref().map_or(Value::Null, |slow| {
             json!({"url": shown(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})
         });

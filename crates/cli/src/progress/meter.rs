@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How fast the past is forgotten: after this long two thirds of the rate shown are new.
+/// How fast the past is forgotten unless said otherwise: after so many seconds two thirds of the rate shown are new.
 const MEMORY: f64 = 2.0;
 
 /// Looks closer together than this are taken as one: over less, a rate is mostly noise.
@@ -16,6 +16,8 @@ pub(super) struct Meter {
     /// Weighted sum of rates, and of weights: their quotient is unbiased from the first look on.
     sum: f64,
     weight: f64,
+    /// How fast the past is forgotten, in seconds.
+    memory: f64,
 }
 
 impl Meter {
@@ -25,14 +27,23 @@ impl Meter {
             last: (now, count),
             sum: 0.0,
             weight: 0.0,
+            memory: MEMORY,
         }
+    }
+
+    /// Forgets the past in so many seconds from here on.
+    pub(super) fn remember(&mut self, seconds: f64) {
+        self.memory = seconds;
     }
 
     /// Takes a look. A counter that went back - the job started over - begins anew.
     pub(super) fn look(&mut self, now: Duration, count: u64) {
         let (then, before) = self.last;
         if count < before {
-            *self = Self::new(now, count);
+            *self = Self {
+                memory: self.memory,
+                ..Self::new(now, count)
+            };
             return;
         }
         let passed = now.saturating_sub(then);
@@ -40,7 +51,7 @@ impl Meter {
             return;
         }
         let seconds = passed.as_secs_f64();
-        let keep = (-seconds / MEMORY).exp();
+        let keep = (-seconds / self.memory).exp();
         self.sum = self
             .sum
             .mul_add(keep, (count - before) as f64 / seconds * (1.0 - keep));

@@ -15,6 +15,7 @@ mod meter;
 mod notes;
 mod picture;
 mod plain;
+mod remaining;
 mod silent;
 mod tally;
 mod text;

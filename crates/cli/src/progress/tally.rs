@@ -14,6 +14,7 @@ use haul_transfer::manifest::{Row, State};
 use super::frame::compose;
 use super::meter::Meter;
 use super::picture::Picture;
+use super::remaining::Remaining;
 use super::text::{bytes_text, files_rate_text, speed_text, time_text};
 use super::throttle::Throttle;
 use crate::message::{error_text, harmless, warning_text};
@@ -34,6 +35,8 @@ pub(super) struct Tally {
     files: Meter,
     /// How fast bytes come.
     bytes: Meter,
+    /// How long the rest takes.
+    remaining: Remaining,
     /// What keeps failures from flooding the screen.
     throttle: Throttle,
     /// And what does so with warnings.
@@ -49,6 +52,7 @@ impl Tally {
             since: None,
             files: Meter::new(Duration::ZERO, 0),
             bytes: Meter::new(Duration::ZERO, 0),
+            remaining: Remaining::default(),
             throttle: Throttle::default(),
             warnings: Throttle::default(),
         }
@@ -76,13 +80,6 @@ impl Tally {
     fn slow(&self) -> Option<&Slow> {
         let slowest = self.board.slowest.as_ref();
         slowest.filter(|slow| slow.elapsed >= SLOW)
-    }
-
-    /// How long what is known to be missing will take.
-    fn left(&self) -> Option<Duration> {
-        let summary = &self.board.summary;
-        let missing = summary.listed.saturating_sub(ended(summary));
-        summary.complete.then(|| self.files.left(missing)).flatten()
     }
 }
 
@@ -154,6 +151,7 @@ impl Picture for Tally {
     fn tick(&mut self, now: Duration) -> Option<String> {
         self.files.look(now, ended(&self.board.summary));
         self.bytes.look(now, self.board.summary.bytes);
+        self.remaining.look(now, &self.board.summary);
         if let Some(hidden) = self.throttle.hidden(now) {
             return Some(format!("haul: {hidden} more failed and are not shown"));
         }
@@ -179,7 +177,10 @@ impl Picture for Tally {
         let count = counted(summary, room);
         let failed = (summary.failed > 0).then(|| format!("{} failed", summary.failed));
         let left = summary.complete.then(|| {
-            let left = self.left().map_or_else(|| "-:--".to_owned(), time_text);
+            let left = self
+                .remaining
+                .left()
+                .map_or_else(|| "-:--".to_owned(), time_text);
             format!("{left:>7}")
         });
         // In the order of what matters most; drawn in the order of the second column.
@@ -215,7 +216,7 @@ impl Picture for Tally {
             0 => String::new(),
             failed => format!(", {failed} failed"),
         };
-        let left = self.left();
+        let left = self.remaining.left();
         let left = left.map_or_else(String::new, |left| format!(", {} left", time_text(left)));
         let slow = self.slow().map_or_else(String::new, |slow| {
             let (url, facts) = slow_facts(slow);

@@ -4,20 +4,21 @@
 //! from a list, or is more than would be watched, is a batch: counted, accounted for, in bounded memory.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Seek as _};
 use std::path::Path;
 
 use haul_plan::dispatch::{DispatchOptions, Limit};
-use haul_plan::metalink;
 use haul_plan::{ErrorLimit, Expectation, Layout};
 use haul_transfer::Connections;
+use haul_transfer::archive::Destination;
 use haul_transfer::batch::{BatchOptions, GroupOptions};
-use haul_transfer::list::Format;
+use haul_transfer::list::{BadLine, Entry, Format, List, Problem};
 
 use super::SettingError;
 use super::credentials::complete;
 use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormat, OnError};
 use crate::sources::{Source, Sources};
+use crate::{message, sys};
 
 /// More URLs than this are a batch. These all go on at once, with a line each: what hides the round trips of small files; large
 /// ones share the connections to their origin anyway.
@@ -112,6 +113,11 @@ fn is_stdin(path: &Path) -> bool {
 
 fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
     if is_stdin(path) {
+        // `/dev/null` stands in its place, and would be a list that names nothing.
+        if sys::stdin_closed() {
+            let error = SettingError::new("-i: cannot read standard input: it is closed");
+            return Err(error.hint("pipe a list into it, or name a file"));
+        }
         return Ok(Source::Stdin(format));
     }
     let name = path.display().to_string();
@@ -122,41 +128,33 @@ fn open(path: &Path, format: Option<Format>) -> Result<Source, SettingError> {
     if kind.is_dir() {
         return Err(SettingError::new(format!("-i: {name} is a directory")));
     }
-    // Looking at its front takes that away where it cannot be read again.
-    if format.is_none() && kind.is_file() {
-        let metalink = is_metalink(&mut file).map_err(wrong)?;
-        if metalink {
-            return read_metalink(&file, &name);
+    // Whether it is a document, and so perhaps a few downloads, is looked at where that takes nothing away and waits for nobody.
+    if kind.is_file() && matches!(format, None | Some(Format::Metalink)) {
+        let again = file.try_clone().map_err(wrong)?;
+        let list = List::open(Box::new(again), format, &name);
+        if list.format() == Format::Metalink {
+            return document(list.collect(), &name);
         }
+        file.rewind().map_err(wrong)?;
     }
     Ok(Source::List { name, file, format })
 }
 
-/// Whether a file begins as a Metalink document does.
-fn is_metalink(file: &mut File) -> io::Result<bool> {
-    /// What there may be of declarations before its first element.
-    const FRONT: u64 = 4096;
-    let mut front = Vec::new();
-    file.take(FRONT).read_to_end(&mut front)?;
-    file.rewind()?;
-    Ok(metalink::is_metalink(&front))
-}
-
-fn read_metalink(file: &File, name: &str) -> Result<Source, SettingError> {
-    let wrong = |error: Box<dyn std::error::Error + Send + Sync>| {
-        SettingError::new(format!("-i: {name} cannot be used")).because(error)
-    };
-    let mut text = Vec::new();
-    // One more than the parser takes, so that it says so.
-    let most = metalink::LARGEST as u64 + 1;
-    let read = file.take(most).read_to_end(&mut text);
-    read.map_err(|error| wrong(error.into()))?;
-    let document = metalink::parse(&text).map_err(|error| wrong(error.into()))?;
-    if document.files.iter().all(|file| file.mirrors.is_empty()) {
-        let error = SettingError::new(format!("-i: {name} names no http or https URL"));
-        return Err(error.hint("haul downloads http:// and https://"));
+/// A Metalink document, unless there is nothing in it to download.
+fn document(files: Vec<Result<Entry, BadLine>>, name: &str) -> Result<Source, SettingError> {
+    if files.iter().any(Result::is_ok) {
+        return Ok(Source::Document(files));
     }
-    Ok(Source::Metalink(document.files))
+    let of_no_use = |bad: &&BadLine| !matches!(bad.problem, Problem::NoMirror);
+    let mut bad = files.iter().filter_map(|file| file.as_ref().err());
+    Err(match bad.find(of_no_use) {
+        Some(BadLine { line, problem, .. }) => {
+            let why = format!("line {line}: {}", message::chain(problem));
+            SettingError::new(format!("-i: {name} cannot be used")).because(why)
+        }
+        None => SettingError::new(format!("-i: {name} names no http or https URL"))
+            .hint("haul downloads http:// and https://"),
+    })
 }
 
 fn format(format: ListFormat) -> Format {
@@ -166,6 +164,7 @@ fn format(format: ListFormat) -> Format {
         ListFormat::Csv => Format::Csv,
         ListFormat::Tsv => Format::Tsv,
         ListFormat::Jsonl => Format::JsonLines,
+        ListFormat::Metalink => Format::Metalink,
     }
 }
 
@@ -195,6 +194,7 @@ fn options(args: &GetArgs, connections: Connections) -> Result<BatchOptions, Set
     if args.batch.is_tar_to_stdout() {
         to_stdout(args)?;
     }
+    shards(&args.batch)?;
     let each = args.messages.json || args.messages.verbose || !checksums.is_empty();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
@@ -234,6 +234,29 @@ fn to_stdout(args: &GetArgs) -> Result<(), SettingError> {
     };
     let error = SettingError::new(format!("{other} and --tar - both write to standard output"));
     Err(error.hint("--manifest FILE has results and digests, too"))
+}
+
+/// That there are several archives only where there can be.
+fn shards(args: &BatchArgs) -> Result<(), SettingError> {
+    match &args.tar {
+        Some(tar) if args.shard_size.is_some() && destination(tar).is_stream() => {
+            let tar = tar.display();
+            let text =
+                format!("--shard-size makes several archives, and --tar {tar} is one stream");
+            let hint = "leave out --shard-size, or give --tar the name of a file";
+            Err(SettingError::new(text).hint(hint))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where `--tar` says that an archive goes.
+pub(crate) fn destination(tar: &Path) -> Destination {
+    // `./-` is a file of that name.
+    match tar.as_os_str() == "-" {
+        true => Destination::Stdout,
+        false => Destination::File(tar.to_owned()),
+    }
 }
 
 fn layout(args: &BatchArgs) -> Layout {

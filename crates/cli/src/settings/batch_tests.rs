@@ -3,6 +3,7 @@
 use clap::Parser as _;
 use haul_plan::dispatch::Limit;
 use haul_plan::{ErrorLimit, Layout};
+use haul_transfer::Job;
 
 use super::*;
 use crate::args::{Args, Command};
@@ -18,7 +19,7 @@ fn resolve(words: &[&str]) -> Result<GetSettings, SettingError> {
 fn many(words: &[&str]) -> Many {
     match resolve(words).unwrap().task {
         Task::Many(many) => *many,
-        Task::Few(jobs) => panic!("{jobs:?}"),
+        Task::Few(few) => panic!("{few:?}"),
     }
 }
 
@@ -29,7 +30,7 @@ fn urls(words: &[&str]) -> Vec<String> {
             .sources
             .map(|entry| entry.unwrap().url.into())
             .collect(),
-        Task::Few(jobs) => jobs.into_iter().map(|job| job.url.into()).collect(),
+        Task::Few(few) => few.jobs.into_iter().map(|job| job.url.into()).collect(),
     }
 }
 
@@ -185,6 +186,18 @@ fn an_archive_on_standard_output_has_it_for_itself() {
     many(&["-i", "-", "--tar", "./-", "--json"]);
 }
 
+#[test]
+fn what_takes_one_stream_takes_no_shards() {
+    let wants = |tar| wrong(&["-i", "-", "--tar", tar, "--shard-size", "1G"]);
+    let told = "--shard-size makes several archives, and --tar - is one stream / leave out --shard-size, or give --tar the name of a file";
+    assert_eq!(wants("-"), told);
+    assert_eq!(
+        wants("/dev/null"),
+        told.replace("--tar - ", "--tar /dev/null ")
+    );
+    many(&["-i", "-", "--tar", "./-", "--shard-size", "1G"]);
+}
+
 const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <metalink xmlns="urn:ietf:params:xml:ns:metalink">
   <file name="sub/a.iso"><size>5</size>
@@ -195,7 +208,7 @@ const METALINK: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 
 fn few(words: &[&str]) -> Vec<Job> {
     match resolve(words).unwrap().task {
-        Task::Few(jobs) => jobs,
+        Task::Few(few) => few.jobs,
         Task::Many(many) => panic!("{many:?}"),
     }
 }
@@ -242,7 +255,20 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
         [Path::new("d/sub")]
     );
     let jobs = few(&["-i", file, "-d", "d"]);
-    assert_eq!(jobs.len(), 1, "what cannot be had over HTTP is left out");
+    assert_eq!(jobs.len(), 1);
+    let Task::Few(named) = resolved.task else {
+        panic!("a document of two files is a few downloads")
+    };
+    let bad: Vec<String> = named
+        .bad
+        .iter()
+        .map(|bad| crate::message::chain(bad))
+        .collect();
+    assert!(
+        bad.len() == 1
+            && bad[0].ends_with("\"b\": it has no URL that begins with http:// or https://"),
+        "{bad:?}"
+    );
     assert_eq!(jobs[0].output, Output::File("d/sub/a.iso".into()));
     assert_eq!(
         (jobs[0].url.as_str(), jobs[0].size),
@@ -264,7 +290,44 @@ fn a_metalink_document_is_a_few_downloads_with_all_that_it_says() {
     std::fs::write(ftp.path(), METALINK.replace("http://", "ftp://")).unwrap();
     assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("names no http or https URL"));
     std::fs::write(ftp.path(), &METALINK[..200]).unwrap();
-    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("cannot be used: "));
+    assert!(wrong(&["-i", ftp.path().to_str().unwrap()]).contains("cannot be used: line 4: "));
+    let nameless = METALINK.replace("\"sub/a.iso\"", "\"..\"");
+    std::fs::write(ftp.path(), nameless).unwrap();
+    assert!(
+        wrong(&["-i", ftp.path().to_str().unwrap()])
+            .contains("cannot be used: line 3: a file without a usable name")
+    );
+}
+
+/// A text as zstd packs it that does not try: one raw block (RFC 8878 3.1.1).
+fn packed(text: &str) -> Vec<u8> {
+    let block = u32::try_from(text.len() << 3).unwrap() | 1;
+    let head = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
+    [&head, &block.to_le_bytes()[..3], text.as_bytes()].concat()
+}
+
+#[test]
+fn a_packed_document_is_a_few_downloads_as_well() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), packed(METALINK)).unwrap();
+    let file = file.path().to_str().unwrap();
+    for format in [&[][..], &["--input-format", "metalink"]] {
+        let jobs = few(&[&["-i", file], format].concat());
+        assert_eq!(jobs[0].output, Output::File("sub/a.iso".into()));
+    }
+    // What is no document is still a list, from its first byte on.
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), packed("http://l/1\n")).unwrap();
+    assert_eq!(urls(&["-i", list.path().to_str().unwrap()]), ["http://l/1"]);
+    assert!(
+        wrong(&[
+            "-i",
+            list.path().to_str().unwrap(),
+            "--input-format",
+            "metalink"
+        ])
+        .contains(": this is no Metalink document")
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use haul_plan::metalink::MetalinkFile;
+use haul_transfer::list::{BadLine, Entry};
 use haul_transfer::{Job, Output};
 use url::Url;
 
@@ -13,13 +13,30 @@ use crate::sources::{Source, Sources};
 /// More mirrors of one file are a mistake.
 const MIRRORS: usize = 256;
 
+/// A few downloads.
+#[derive(Debug, Default)]
+pub(crate) struct Few {
+    /// Those to be done.
+    pub(crate) jobs: Vec<Job>,
+    /// Files of documents that have failed before anything is asked for.
+    pub(crate) bad: Vec<BadLine>,
+}
+
 /// One a URL, or one of all of them; and one a file that a document names.
-pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Vec<Job>, SettingError> {
+pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Few, SettingError> {
     let mut files = Vec::new();
+    let mut bad = Vec::new();
     let mut named = Vec::new();
     for source in sources {
         match source {
-            Source::Metalink(document) => files.extend(document),
+            Source::Document(document) => {
+                for file in document {
+                    match file {
+                        Ok(file) => files.push(file),
+                        Err(error) => bad.push(error),
+                    }
+                }
+            }
             source => named.push(source),
         }
     }
@@ -33,15 +50,11 @@ pub(super) fn jobs(args: &GetArgs, sources: Vec<Source>) -> Result<Vec<Job>, Set
         true => mirrored(args, urls).into_iter().collect(),
         false => urls.into_iter().map(|url| plain(args, url)).collect(),
     };
-    jobs.extend(
-        files
-            .into_iter()
-            .filter_map(|file| documented(args, file, &typed)),
-    );
+    jobs.extend(files.into_iter().map(|file| documented(args, file, &typed)));
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
-    Ok(jobs)
+    Ok(Few { jobs, bad })
 }
 
 /// All URLs: with mirrors of one file there may be more than downloads that anybody would watch.
@@ -112,28 +125,30 @@ fn mirrored(args: &GetArgs, urls: Vec<Url>) -> Option<Job> {
     })
 }
 
-/// A file that a Metalink document describes, under its name there; `None` for one that cannot be had over HTTP. Whoever wrote the
-/// document is not who runs this: its hosts are strangers, but for those of the URLs that were typed.
-fn documented(args: &GetArgs, file: MetalinkFile, typed: &[Url]) -> Option<Job> {
-    let mut urls = file.urls().cloned();
-    let job = plain(args, urls.next()?);
+/// A file that a Metalink document describes, under its name there. Whoever wrote the document is not who runs this: its hosts are
+/// strangers, but for those of the URLs that were typed.
+fn documented(args: &GetArgs, file: Entry, typed: &[Url]) -> Job {
+    let job = plain(args, file.url);
     let directory = args.output.directory.clone().unwrap_or_default();
-    Some(Job {
-        mirrors: urls.collect(),
-        output: Output::File(directory.join(&file.path)),
+    Job {
+        mirrors: file.mirrors,
+        output: match file.path {
+            Some(path) => Output::File(directory.join(path)),
+            None => job.output,
+        },
         checksums: file.checksums.into_iter().chain(job.checksums).collect(),
         pieces: file.pieces,
         named: Some(typed.to_vec()),
         size: file.size,
-        headers: Default::default(),
+        headers: file.headers,
         ..job
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use haul_plan::metalink;
+    use haul_transfer::list::List;
 
     use super::*;
     use crate::args::{Args, Command};
@@ -146,10 +161,12 @@ mod tests {
         };
         let document = b"<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"g\">\
             <url>http://m.test/g</url><url>http://h.test/g</url></file></metalink>";
-        let files = metalink::parse(document).unwrap().files;
+        let files = List::open(Box::new(&document[..]), None, "d").collect();
         let url: Url = "http://h.test/f".parse().unwrap();
         let typed = Source::Url(url.clone());
-        let [plain, documented] = &jobs(&args, vec![typed, Source::Metalink(files)]).unwrap()[..]
+        let [plain, documented] = &jobs(&args, vec![typed, Source::Document(files)])
+            .unwrap()
+            .jobs[..]
         else {
             panic!("two files")
         };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser as _;
+use haul_transfer::Job;
 
 use super::*;
 use crate::args::{Args, Command};
@@ -21,7 +22,7 @@ fn settings(flags: &[&str]) -> GetSettings {
 
 fn jobs(flags: &[&str]) -> Vec<Job> {
     match settings(flags).task {
-        Task::Few(jobs) => jobs,
+        Task::Few(few) => few.jobs,
         Task::Many(many) => panic!("{many:?}"),
     }
 }
@@ -43,10 +44,10 @@ fn without_flags_the_engines_defaults_hold() {
         format!("{client:?}"),
         format!("{:?}", ClientConfig::default())
     );
-    let Task::Few(jobs) = task else {
+    let Task::Few(few) = task else {
         panic!("{task:?}")
     };
-    assert_eq!(jobs[0].output, Output::Directory("".into()));
+    assert_eq!(few.jobs[0].output, Output::Directory("".into()));
 }
 
 #[test]

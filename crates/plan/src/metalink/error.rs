@@ -3,7 +3,8 @@
 use crate::checksum::Algorithm;
 use crate::pieces::PiecesError;
 
-/// A Metalink file cannot be used. Nothing of it should be then: what follows the place may be missing.
+/// A Metalink document cannot be used, or one file of it. Of a document nothing should be used then: what follows the place may be
+/// missing. The files around one that cannot be used are as good as ever.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct MetalinkError {
@@ -11,6 +12,32 @@ pub struct MetalinkError {
     pub line: u64,
     /// What.
     pub what: Wrong,
+}
+
+impl Wrong {
+    /// Whether this is wrong with one file alone: the document can be read on behind it.
+    #[must_use]
+    pub fn is_of_one_file(&self) -> bool {
+        match self {
+            Self::Entity
+            | Self::LongText
+            | Self::Urls
+            | Self::Name
+            | Self::Size
+            | Self::Digest(_)
+            | Self::Order
+            | Self::Pieces(_)
+            | Self::Fit => true,
+            Self::Large
+            | Self::Encoding
+            | Self::Xml(_)
+            | Self::DocumentType
+            | Self::Unfinished
+            | Self::Deep
+            | Self::Root
+            | Self::Files => false,
+        }
+    }
 }
 
 /// What is wrong.

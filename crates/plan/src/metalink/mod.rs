@@ -31,13 +31,15 @@ pub const MEDIA_TYPE: &str = "application/metalink4+xml";
 /// What a document lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metalink {
-    /// In the order of the document.
-    pub files: Vec<MetalinkFile>,
+    /// In the order of the document; in place of a file that cannot be used, why.
+    pub files: Vec<Result<MetalinkFile, MetalinkError>>,
 }
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetalinkFile {
+    /// The line that it begins in, from 1 on.
+    pub line: u64,
     /// What it is to be called: relative, every component safe, mostly one.
     pub path: PathBuf,
     /// Bytes in it.
@@ -68,11 +70,12 @@ impl MetalinkFile {
     }
 }
 
+/// So many bytes tell whether they begin a document: declarations and comments before the root are rarely longer.
+pub const LOOK: usize = 4096;
+
 /// Whether some bytes begin as a Metalink document does: enough to tell it from a list of URLs.
 #[must_use]
 pub fn is_metalink(front: &[u8]) -> bool {
-    /// Declarations and comments before the root are rarely longer.
-    const LOOK: usize = 4096;
     let front = String::from_utf8_lossy(&front[..front.len().min(LOOK)]);
     let front = front.trim_start_matches('\u{feff}').trim_start();
     front.starts_with('<')
@@ -86,7 +89,8 @@ pub fn is_metalink(front: &[u8]) -> bool {
 /// Reads a document.
 ///
 /// # Errors
-/// [`MetalinkError`], which says what is wrong, and where.
+/// [`MetalinkError`], which says what is wrong, and where. What is [wrong with one file](Wrong::is_of_one_file) stands in its place
+/// among the others.
 pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
     let at_start = |what| MetalinkError { line: 1, what };
     if bytes.len() > LARGEST {

@@ -49,7 +49,7 @@ pub(super) fn document(text: &str) -> Result<Metalink, MetalinkError> {
     Ok(metalink)
 }
 
-/// A child that is a file is added; any other passed over.
+/// A child that is a file is added, or what is wrong with it; any other passed over.
 fn file_of(
     xml: &mut Xml<'_>,
     element: &Element<'_>,
@@ -61,10 +61,20 @@ fn file_of(
     if metalink.files.len() >= FILES {
         return Err(xml.wrong(Wrong::Files));
     }
+    let (depth, line) = (xml.depth(), xml.line());
     let name = element.attribute("name").unwrap_or_default();
     let mut reading = Reading::default();
-    xml.children(|xml, element| reading.child(xml, &element))?;
-    let file = reading.file(&name).map_err(|what| xml.wrong(what))?;
+    let read = xml.children(|xml, element| reading.child(xml, &element));
+    let file = match read {
+        Ok(()) => reading
+            .file(&name, line)
+            .map_err(|what| MetalinkError { line, what }),
+        Err(error) if error.what.is_of_one_file() => {
+            xml.leave(depth)?;
+            Err(error)
+        }
+        Err(error) => return Err(error),
+    };
     metalink.files.push(file);
     Ok(())
 }
@@ -176,7 +186,7 @@ impl Reading {
         Ok(())
     }
 
-    fn file(mut self, name: &str) -> Result<MetalinkFile, Wrong> {
+    fn file(mut self, name: &str, line: u64) -> Result<MetalinkFile, Wrong> {
         if let (Some(size), Some(pieces)) = (self.size, &self.pieces)
             && !pieces.fit(size)
         {
@@ -184,6 +194,7 @@ impl Reading {
         }
         self.mirrors.sort_by_key(|mirror| mirror.priority);
         Ok(MetalinkFile {
+            line,
             path: path(name).ok_or(Wrong::Name)?,
             size: self.size,
             checksums: self.checksums,

@@ -20,14 +20,21 @@ fn read(files: &str) -> Result<Metalink, MetalinkError> {
     parse(meta4(files).as_bytes())
 }
 
+/// What is wrong with a document, or with the only file in it.
 fn wrong(files: &str) -> Wrong {
-    read(files).unwrap_err().what
+    match read(files) {
+        Err(error) => error.what,
+        Ok(mut metalink) => {
+            assert_eq!(metalink.files.len(), 1);
+            metalink.files.remove(0).unwrap_err().what
+        }
+    }
 }
 
 fn only(files: &str) -> MetalinkFile {
     let mut metalink = read(files).unwrap();
     assert_eq!(metalink.files.len(), 1);
-    metalink.files.remove(0)
+    metalink.files.remove(0).unwrap()
 }
 
 fn urls(file: &MetalinkFile) -> Vec<&str> {
@@ -101,7 +108,7 @@ fn a_file_of_version_3_with_everything() {
       </files>
     </metalink>"#
     );
-    let file = parse(text.as_bytes()).unwrap().files.remove(0);
+    let file = parse(text.as_bytes()).unwrap().files.remove(0).unwrap();
     assert_eq!(file.size, Some(30));
     assert_eq!(file.checksums.len(), 2);
     assert_eq!(file.pieces.as_ref().unwrap().count(), 2);
@@ -120,7 +127,7 @@ fn a_prefix_and_other_namespaces_are_told_apart() {
         <m:file name="this"><x:size>7</x:size><m:size>8</m:size></m:file></m:metalink>"#;
     let files = parse(text.as_bytes()).unwrap().files;
     assert_eq!(files.len(), 1);
-    assert_eq!(files[0].size, Some(8));
+    assert_eq!(files[0].as_ref().unwrap().size, Some(8));
     let file = only(r#"<file name="f"><size xmlns="urn:other">x</size><size>9</size></file>"#);
     assert_eq!(file.size, Some(9));
 }
@@ -184,7 +191,10 @@ fn what_is_wrong_is_told_with_its_line() {
         )),
         Wrong::Order
     );
-    let error = read("<file name=\"f\">\n<size>\nx</size></file>").unwrap_err();
+    let mut files = read("<file name=\"f\">\n<size>\nx</size></file>")
+        .unwrap()
+        .files;
+    let error = files.remove(0).unwrap_err();
     assert_eq!(
         error.to_string(),
         "line 5: a size that is no number of bytes"
@@ -193,6 +203,43 @@ fn what_is_wrong_is_told_with_its_line() {
         parse(b"a\n\xff").unwrap_err().to_string(),
         "line 2: the document is not UTF-8"
     );
+}
+
+#[test]
+fn a_file_that_cannot_be_used_costs_none_of_the_others() {
+    let good = |name: &str| format!("<file name=\"{name}\"><url>http://h.test/</url></file>\n");
+    let bad = [
+        "<file><size>1</size></file>",
+        "<file name=\"..\"/>",
+        "<file name=\"x\"><x><y/></x><size>1 k<b>B</b></size><url>http://h.test/</url></file>",
+        "<file name=\"x\"><pieces length=\"9\" type=\"md5\"><hash>1</hash><x/></pieces><x/></file>",
+        "<file name=\"x\"><pieces length=\"0\" type=\"md5\"/></file>",
+        "<file name=\"x\"><url>http://h.test/&what;</url></file>",
+    ];
+    for bad in bad {
+        let text = [good("a"), bad.to_owned(), "\n".to_owned(), good("b")].concat();
+        let files = read(&text).unwrap().files;
+        let lines: Vec<Option<u64>> = files
+            .iter()
+            .map(|file| file.as_ref().ok().map(|file| file.line))
+            .collect();
+        assert_eq!(lines, [Some(3), None, Some(5)], "{bad}");
+        assert_eq!(files[1].as_ref().unwrap_err().line, 4, "{bad}");
+    }
+    // Where the document itself is damaged, what follows cannot be relied on.
+    let cut = [good("a"), "<file name=\"b\"><size>x".to_owned()].concat();
+    assert_eq!(
+        wrong(&cut),
+        Wrong::Xml("ill-formed document: expected `</size>`, but `</metalink>` was found".into())
+    );
+}
+
+#[test]
+fn a_hundred_thousand_bad_files_are_told_with_their_lines_in_no_time() {
+    let many = "<file name=\"..\">\n</file>".repeat(FILES);
+    let files = read(&many).unwrap().files;
+    let last = files[FILES - 1].as_ref().unwrap_err();
+    assert_eq!((files.len(), last.line), (FILES, 2 + FILES as u64));
 }
 
 #[test]
@@ -316,7 +363,7 @@ proptest! {
     #[test]
     fn no_mixture_of_fragments_makes_it_panic_and_what_is_read_makes_sense(files in fragments()) {
         if let Ok(metalink) = read(&files) {
-            for file in metalink.files {
+            for file in metalink.files.into_iter().flatten() {
                 prop_assert!(file.path.is_relative());
                 if let (Some(size), Some(pieces)) = (file.size, file.pieces) {
                     prop_assert!(pieces.fit(size));

@@ -5,6 +5,8 @@
 //! the root has (none, mostly) and declares no other default namespace. Nothing is resolved beyond that, since a resolver's
 //! work grows with the declarations that a document has.
 
+use std::cell::Cell;
+
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -26,6 +28,10 @@ pub(super) struct Xml<'a> {
     reader: Reader<&'a [u8]>,
     /// The document, to tell line numbers from offsets.
     text: &'a str,
+    /// How far lines were counted, and how many there were: every one of many files may be told with its line.
+    counted: Cell<(usize, u64)>,
+    /// Elements that are open.
+    depth: usize,
     /// The prefix of our elements; empty for none.
     prefix: String,
     /// The namespace of our elements.
@@ -76,6 +82,8 @@ impl<'a> Xml<'a> {
         let mut xml = Self {
             reader,
             text,
+            counted: Cell::new((0, 1)),
+            depth: 0,
             prefix: String::new(),
             namespace: String::new(),
         };
@@ -146,14 +154,19 @@ impl<'a> Xml<'a> {
 
     /// Passes over the rest of the element that was last opened.
     pub(super) fn skip(&mut self) -> Result<(), MetalinkError> {
-        let mut depth = 1;
-        while depth > 0 {
-            match self.event()? {
-                Event::Start(_) if depth >= DEEPEST => return Err(self.wrong(Wrong::Deep)),
-                Event::Start(_) => depth += 1,
-                Event::End(_) => depth -= 1,
-                Event::Eof => return Err(self.wrong(Wrong::Unfinished)),
-                _ => {}
+        self.leave(self.depth)
+    }
+
+    /// Elements that are open: what [`Xml::leave`] takes to leave the last of them.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Passes over what is left of the element that was the `depth`-th to be opened, and over its end.
+    pub(super) fn leave(&mut self, depth: usize) -> Result<(), MetalinkError> {
+        while self.depth >= depth {
+            if let Event::Eof = self.event()? {
+                return Err(self.wrong(Wrong::Unfinished));
             }
         }
         Ok(())
@@ -161,16 +174,35 @@ impl<'a> Xml<'a> {
 
     /// An error at the place that was reached.
     pub(super) fn wrong(&self, what: Wrong) -> MetalinkError {
-        let at = usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX);
-        let before = self.text.as_bytes().iter().take(at);
-        let line = 1 + before.filter(|byte| **byte == b'\n').count() as u64;
+        let line = self.line();
         MetalinkError { line, what }
+    }
+
+    /// The line that was reached, from 1 on.
+    pub(super) fn line(&self) -> u64 {
+        let (from, lines) = self.counted.get();
+        let at = usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX);
+        let at = at.clamp(from, self.text.len());
+        let passed = self.text.as_bytes()[from..at].iter();
+        let line = lines + passed.filter(|byte| **byte == b'\n').count() as u64;
+        self.counted.set((at, line));
+        line
     }
 
     fn event(&mut self) -> Result<Event<'a>, MetalinkError> {
         match self.reader.read_event() {
             Ok(Event::DocType(_)) => Err(self.wrong(Wrong::DocumentType)),
-            Ok(event) => Ok(event),
+            Ok(event) => {
+                match event {
+                    Event::Start(_) if self.depth >= DEEPEST => {
+                        return Err(self.wrong(Wrong::Deep));
+                    }
+                    Event::Start(_) => self.depth += 1,
+                    Event::End(_) => self.depth = self.depth.saturating_sub(1),
+                    _ => {}
+                }
+                Ok(event)
+            }
             Err(error) => Err(self.wrong(Wrong::Xml(error.to_string()))),
         }
     }

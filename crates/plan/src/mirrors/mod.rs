@@ -432,4 +432,8 @@ pub struct Place<'a> {
 }
 
 #[cfg(test)]
+mod asked_tests;
+#[cfg(test)]
+mod pieces_tests;
+#[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use super::*;
 use crate::checksum::Algorithm;
 use crate::digest_field::Expected;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-fn version(length: u64, etag: Option<&str>) -> Version {
+pub(super) fn version(length: u64, etag: Option<&str>) -> Version {
     Version {
         length: Some(length),
         etag: etag.map(|tag| tag.parse().unwrap()),
@@ -16,7 +16,7 @@ fn version(length: u64, etag: Option<&str>) -> Version {
     }
 }
 
-fn digest(byte: u8) -> Vec<Expected> {
+pub(super) fn digest(byte: u8) -> Vec<Expected> {
     vec![Expected {
         algorithm: Algorithm::Md5,
         digest: vec![byte; 16],
@@ -25,7 +25,7 @@ fn digest(byte: u8) -> Vec<Expected> {
 }
 
 /// So many sources, the first of which has begun with a file of ten bytes.
-fn begun(count: usize, named: bool, evidence: Evidence) -> Mirrors {
+pub(super) fn begun(count: usize, named: bool, evidence: Evidence) -> Mirrors {
     let mut mirrors = Mirrors::new(MirrorOptions::default());
     for _ in 0..count {
         mirrors.add(named);
@@ -39,11 +39,20 @@ fn begun(count: usize, named: bool, evidence: Evidence) -> Mirrors {
     mirrors
 }
 
-fn admit(mirrors: &mut Mirrors, version: &Version, digests: &[Expected]) -> Result<(), Mismatch> {
+pub(super) fn admit(
+    mirrors: &mut Mirrors,
+    version: &Version,
+    digests: &[Expected],
+) -> Result<(), Mismatch> {
     mirrors.admit(1, &Found { version, digests })
 }
 
-fn trouble(mirrors: &mut Mirrors, source: usize, trouble: Trouble, now: Duration) -> Fate {
+pub(super) fn trouble(
+    mirrors: &mut Mirrors,
+    source: usize,
+    trouble: Trouble,
+    now: Duration,
+) -> Fate {
     let place = Place {
         source,
         now,
@@ -55,12 +64,12 @@ fn trouble(mirrors: &mut Mirrors, source: usize, trouble: Trouble, now: Duration
     mirrors.on_trouble(trouble, &place)
 }
 
-const TRANSPORT: Trouble = Trouble::Transport {
+pub(super) const TRANSPORT: Trouble = Trouble::Transport {
     transient: true,
     answered: false,
 };
 
-const VERIFIED: Evidence = Evidence {
+pub(super) const VERIFIED: Evidence = Evidence {
     verified: true,
     told: false,
 };
@@ -259,88 +268,6 @@ fn a_redirect_that_expired_is_followed_again_once() {
 }
 
 #[test]
-fn whoever_rests_is_asked_first_only_when_nobody_else_is_there() {
-    let mut mirrors = begun(2, true, VERIFIED);
-    trouble(&mut mirrors, 0, TRANSPORT, SECOND);
-    assert_eq!(mirrors.first(SECOND), Some((1, Duration::ZERO)));
-    trouble(&mut mirrors, 1, TRANSPORT, SECOND + SECOND / 10);
-    let wait = Duration::from_millis(250);
-    assert_eq!(mirrors.first(SECOND), Some((0, wait)));
-    assert_eq!(mirrors.first(SECOND * 2), Some((0, Duration::ZERO)));
-    mirrors.drop_source(0, "gone");
-    mirrors.drop_source(1, "gone");
-    assert_eq!(mirrors.first(SECOND), None);
-}
-
-/// Three sources that all answered, with rates and connections.
-fn measured(rates: [u64; 3], connections: [usize; 3]) -> Mirrors {
-    let mut mirrors = begun(3, true, VERIFIED);
-    for (source, count) in connections.into_iter().enumerate().skip(1) {
-        let version = version(10, Some("\"w\""));
-        let found = Found {
-            version: &version,
-            digests: &[],
-        };
-        mirrors.admit(source, &found).unwrap();
-        (0..count).for_each(|_| mirrors.opens(source));
-    }
-    (0..connections[0]).for_each(|_| mirrors.opens(0));
-    for (source, rate) in rates.into_iter().enumerate() {
-        mirrors.on_bytes(source, rate);
-    }
-    mirrors.on_sample(SECOND);
-    mirrors
-}
-
-#[test]
-fn each_has_one_connection_before_any_has_two_and_then_the_fastest_has_more() {
-    let mirrors = measured([100, 900, 0], [1, 1, 0]);
-    assert_eq!(mirrors.order(SECOND), [2, 1, 0]);
-    let mirrors = measured([100, 900, 100], [1, 8, 2]);
-    assert_eq!(mirrors.order(SECOND), [1, 0, 2]);
-    // One that has not answered yet gets no second one.
-    let mut fresh = begun(2, true, VERIFIED);
-    fresh.opens(1);
-    fresh.opens(0);
-    assert_eq!(fresh.order(SECOND), [0]);
-}
-
-#[test]
-fn a_connection_moves_to_where_it_would_have_twice_as_much() {
-    let mirrors = measured([100, 900, 1], [2, 2, 1]);
-    assert!(!mirrors.stays(0, SECOND) && mirrors.stays(1, SECOND));
-    let even = measured([300, 400, 1], [2, 2, 1]);
-    assert!(even.stays(0, SECOND) && even.stays(1, SECOND));
-    // The only one of a source stays: that is how a slow one is seen to become fast.
-    assert!(measured([1, 900, 0], [1, 2, 0]).stays(0, SECOND));
-    // Where one has none at all, the slowest gives up one of several.
-    let rested = measured([300, 400, 0], [2, 2, 0]);
-    assert!(!rested.stays(0, SECOND) && rested.stays(1, SECOND));
-    let mut dropped = measured([900, 1, 0], [2, 2, 0]);
-    dropped.drop_source(0, "gone");
-    assert!(!dropped.stays(0, SECOND));
-}
-
-#[test]
-fn when_one_is_too_many_the_slowest_goes_but_none_is_left_without() {
-    let mirrors = measured([100, 900, 50], [2, 2, 1]);
-    let goes: Vec<bool> = (0..3).map(|source| mirrors.goes_first(source)).collect();
-    assert_eq!(goes, [true, false, false]);
-    let mirrors = measured([100, 900, 50], [1, 1, 1]);
-    let goes: Vec<bool> = (0..3).map(|source| mirrors.goes_first(source)).collect();
-    assert_eq!(goes, [false, false, true]);
-}
-
-#[test]
-fn reserves_come_in_when_others_are_dropped() {
-    let mut mirrors = begun(20, true, VERIFIED);
-    assert_eq!(mirrors.in_play(), 16);
-    assert_eq!(mirrors.order(SECOND), (0..16).collect::<Vec<_>>());
-    mirrors.drop_source(3, "gone");
-    assert_eq!(mirrors.order(SECOND).last(), Some(&16));
-}
-
-#[test]
 fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone() {
     let dated = |tag, day: Option<u8>| Version {
         last_modified: day.map(|day| format!("Sun, {day:02} Nov 1994 08:49:37 GMT")),
@@ -368,47 +295,6 @@ fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone()
         assert_eq!(begin(Some(6), None), unless_proven(Mismatch::Unproven));
         assert_eq!(begin(None, None), unless_proven(Mismatch::Unproven));
     }
-}
-
-#[test]
-fn who_brought_all_of_a_bad_piece_is_dropped_and_of_several_one_brings_it_again() {
-    let mut mirrors = begun(3, true, VERIFIED);
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(2));
-    assert_eq!(mirrors.on_bad_piece(&[2], 2, SECOND), Again::FromAny);
-    assert!(!mirrors.is_living(2));
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 3, SECOND), Again::FromOne(0));
-    assert_eq!(mirrors.on_bad_piece(&[0], 4, SECOND), Again::FromAny);
-    assert!(mirrors.is_last(1));
-    assert_eq!(mirrors.on_bad_piece(&[1], 5, SECOND), Again::FromAny);
-    assert!(mirrors.is_last(1));
-    assert_eq!(mirrors.on_bad_piece(&[1], 6, SECOND), Again::GiveUp);
-    // Bytes that an earlier run left are nobody's fault.
-    assert_eq!(
-        begun(2, true, VERIFIED).on_bad_piece(&[], 1, SECOND),
-        Again::FromAny
-    );
-}
-
-#[test]
-fn a_bad_piece_is_never_left_to_one_that_is_not_asked() {
-    // More than are used at a time: the last ones are asked nothing.
-    let mut mirrors = begun(20, true, VERIFIED);
-    admit(&mut mirrors, &version(10, Some("\"w\"")), &[]).unwrap();
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(2));
-    // Nor to one that was told to wait for minutes.
-    let busy = Trouble::Busy {
-        retry_after: Some(60 * SECOND),
-    };
-    trouble(&mut mirrors, 2, busy, SECOND);
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 2, SECOND), Again::FromOne(3));
-}
-
-#[test]
-fn a_bad_piece_is_brought_again_by_one_that_the_user_named() {
-    let mut mirrors = begun(1, true, VERIFIED);
-    mirrors.add(false);
-    mirrors.add(false);
-    assert_eq!(mirrors.on_bad_piece(&[0, 1], 1, SECOND), Again::FromOne(0));
 }
 
 proptest! {

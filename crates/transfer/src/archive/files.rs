@@ -119,6 +119,15 @@ impl Files {
         Ok(())
     }
 
+    /// The same, unless nothing was put into any of them.
+    pub(super) fn finish_unless_empty(mut self) -> Result<(), ArchiveError> {
+        let empty = self.index == 0 && self.full.is_empty();
+        match self.current.take_if(|part| empty && part.end() == 0) {
+            Some(part) => part.remove(),
+            None => self.finish(),
+        }
+    }
+
     /// Ends the last shard and gives all their names. One that nothing was put into is none, unless it is all there is; one that was
     /// finished before, and that nothing more came for, is as it was.
     pub(super) fn finish(mut self) -> Result<(), ArchiveError> {

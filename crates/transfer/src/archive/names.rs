@@ -35,8 +35,12 @@ impl Names {
     /// What a shard is called in rows: its name without the directory, which may be moved.
     pub(super) fn shard(&self, index: u64) -> String {
         let path = self.path(index);
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // That alone is what rows call a stream.
+        match &*name {
+            "-" => "./-".to_owned(),
+            _ => name.into_owned(),
+        }
     }
 
     /// Which shard is called so; `None` when none of this archive is.
@@ -90,6 +94,13 @@ mod tests {
             Names::new("d/train.tar".into(), false).path(0),
             Path::new("d/train.tar")
         );
+    }
+
+    #[test]
+    fn a_file_is_never_called_what_a_stream_is() {
+        let names = Names::new("./-".into(), false);
+        assert_eq!((names.shard(0).as_str(), names.index("-")), ("./-", None));
+        assert_eq!(names.index("./-"), Some(0));
     }
 
     #[test]

@@ -41,6 +41,17 @@ impl fmt::Debug for Destination {
     }
 }
 
+impl Destination {
+    /// Whether somebody takes entries in order as they come: nothing can be taken back, divided, or gone on with.
+    #[must_use]
+    pub fn is_stream(&self) -> bool {
+        match self {
+            Self::File(path) => is_stdout(path) || is_stream(path),
+            Self::Stdout | Self::Writer(_) => true,
+        }
+    }
+}
+
 /// What archive is to be written.
 #[derive(Debug)]
 pub struct ArchiveOptions {
@@ -61,6 +72,13 @@ pub struct Placed {
     pub offset: u64,
     /// The byte after its padding. The contents end before that, filled up to a multiple of 512.
     pub end: u64,
+}
+
+impl Placed {
+    /// Whether it is in no file, but went to whoever read it as it came.
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.shard == STREAM
+    }
 }
 
 /// An entry's contents.
@@ -221,6 +239,18 @@ impl Shards {
         match &mut self.0 {
             Out::Files(files) => files.settle(),
             Out::Stream(_) => Ok(()),
+        }
+    }
+
+    /// The same, but where nothing was put into the archive, now or by an earlier run, there is none: a file of that name would look
+    /// like what was asked for. A stream is ended in any case, for it has a reader.
+    ///
+    /// # Errors
+    /// As [`Shards::finish`].
+    pub fn finish_unless_empty(self) -> Result<(), ArchiveError> {
+        match self.0 {
+            Out::Files(files) => files.finish_unless_empty(),
+            Out::Stream(mut stream) => stream.finish(),
         }
     }
 

@@ -43,11 +43,9 @@ impl Stream {
 
     pub(super) fn write(&mut self, pieces: &[Bytes]) -> Result<(), ArchiveError> {
         if self.broken {
-            let why = "an entry broke off before";
-            return Err(ArchiveError::Stream(io::Error::new(
-                io::ErrorKind::BrokenPipe,
-                why,
-            )));
+            // Not a broken pipe: what broke it need not be its reader, who may wait for more.
+            let why = io::Error::other("an entry broke off before");
+            return Err(ArchiveError::Stream(why));
         }
         pieces
             .iter()

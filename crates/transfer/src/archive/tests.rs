@@ -172,6 +172,42 @@ fn an_archive_of_nothing_is_one() {
 }
 
 #[test]
+fn where_everything_failed_there_is_no_archive_but_a_stream_has_its_end() {
+    for size in [None, Some(1024)] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar");
+        open(&path, size).finish_unless_empty().unwrap();
+        assert!(shards_in(dir.path()).is_empty());
+        // What came is kept, in however many shards, and so is what came before.
+        let mut shards = open(&path, size);
+        for n in 0..2 {
+            append(&mut shards, &entry(n, 900)).unwrap();
+        }
+        shards.finish_unless_empty().unwrap();
+        let whole = shards_in(dir.path());
+        assert_eq!(whole.len(), if size.is_some() { 2 } else { 1 });
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let mut shards = open(&path, None);
+    let end = append(&mut shards, &entry(0, 5)).unwrap().end;
+    shards.finish().unwrap();
+    for _ in 0..2 {
+        let again = Shards::open(options(&path, None), [("a.tar", end)]).unwrap();
+        again.finish_unless_empty().unwrap();
+        assert_eq!(read(&shards_in(dir.path())["a.tar"]), [entry(0, 5)]);
+        // As a kill leaves it.
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let part = dir.path().join("a.tar.haul-part");
+        std::fs::write(part, &bytes[..usize::try_from(end).unwrap()]).unwrap();
+    }
+    let writer = Shared::default();
+    stream(writer.clone()).finish_unless_empty().unwrap();
+    assert_eq!(*writer.0.lock().unwrap(), [0; 1024]);
+}
+
+#[test]
 fn names_appear_when_shards_are_whole_and_rows_may_speak_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).exists();
@@ -321,7 +357,14 @@ fn a_stream_that_an_entry_broke_is_never_finished() {
         shards.append(Path::new("x"), short, 0),
         Err(ArchiveError::Content(_))
     ));
-    assert!(append(&mut shards, &entry(1, 10)).is_err());
+    let Err(ArchiveError::Stream(source)) = append(&mut shards, &entry(1, 10)) else {
+        panic!("nothing fits behind half an entry")
+    };
+    assert_ne!(
+        source.kind(),
+        io::ErrorKind::BrokenPipe,
+        "its reader is there"
+    );
     assert!(shards.finish().is_err());
     assert!(!writer.0.lock().unwrap().ends_with(&[0; 1024]));
 }

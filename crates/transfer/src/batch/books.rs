@@ -135,6 +135,10 @@ impl Books {
     pub(super) fn enter(&mut self, ended: Ended) {
         if let Some(error) = ended.error.as_ref().filter(|error| is_hopeless(error)) {
             self.halt(error);
+            // That nobody takes the archive is told once, by why the batch ended, and not of each file that was on its way.
+            if is_stream(error) {
+                return;
+            }
         }
         self.ends.push(ended);
     }
@@ -194,6 +198,13 @@ impl Books {
         self.stop.cancel();
     }
 
+    /// Whether all that was asked for failed.
+    pub(super) fn is_fruitless(&self) -> bool {
+        let mut summary = Summary::default();
+        self.counts.fill(&mut summary);
+        summary.failed > 0 && summary.done == 0
+    }
+
     /// Whether the batch was ended.
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
@@ -215,6 +226,14 @@ fn is_hopeless(error: &GetError) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Whether an archive was not taken by whoever reads it.
+fn is_stream(error: &GetError) -> bool {
+    let GetError::Archive { source, .. } = error else {
+        return false;
+    };
+    matches!(**source, ArchiveError::Stream(_))
 }
 
 /// What the system said, if it was the system.

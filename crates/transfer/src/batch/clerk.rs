@@ -150,7 +150,7 @@ impl Clerk {
     /// The end of a batch that was not stopped is the end of its archive.
     fn finish(self) {
         if !self.books.is_stopped()
-            && let Err(error) = self.sink.finish()
+            && let Err(error) = self.sink.finish(self.books.is_fruitless())
         {
             self.books.halt(&error);
         }

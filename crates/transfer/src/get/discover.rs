@@ -117,7 +117,9 @@ impl Run<'_> {
         answer.recycle();
         let _alone = READING.lock().await;
         let files = blocking(|| metalink::parse(&document)).ok()?.files;
-        let files = files.into_iter();
+        // One that cannot be used may be the one that is meant.
+        let files: Result<Vec<_>, _> = files.into_iter().collect();
+        let files = files.ok()?.into_iter();
         let fits = |file: &MetalinkFile| {
             file.size.is_none_or(|size| size == total)
                 && file.pieces.as_ref().is_none_or(|pieces| pieces.fit(total))

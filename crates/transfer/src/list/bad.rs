@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use haul_net::shown_text;
-use haul_plan::{ChecksumError, PathProblem};
+use haul_plan::{ChecksumError, PathProblem, metalink};
 
 use super::lines::LONGEST;
 use super::source::LONGEST_URL;
@@ -53,6 +53,9 @@ pub enum Problem {
     /// A record without a URL.
     #[error("there is no URL")]
     NoUrl,
+    /// A file that can only be had in ways that are not ours.
+    #[error("it has no URL that begins with http:// or https://")]
+    NoMirror,
     /// Not a checksum.
     #[error("this is no checksum")]
     Checksum(#[source] ChecksumError),
@@ -114,6 +117,9 @@ pub enum Problem {
         /// Where reading stopped, from one.
         at: usize,
     },
+    /// A Metalink document, or one file of it, that cannot be used. In the former case nothing of it is.
+    #[error(transparent)]
+    Metalink(metalink::Wrong),
     /// The list broke off behind this entry, and with it options that the entry may have.
     #[error("the list breaks off before this entry ends")]
     CutOff,
@@ -131,12 +137,14 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Whether nothing can follow.
-    pub(super) fn is_last(&self) -> bool {
-        matches!(
-            self,
-            Self::Read(_) | Self::Packed { .. } | Self::Utf16 | Self::NoColumn
-        )
+    /// Whether nothing can follow: it is wrong with the list, and not with a line.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        match self {
+            Self::Read(_) | Self::Packed { .. } | Self::Utf16 | Self::NoColumn => true,
+            Self::Metalink(wrong) => !wrong.is_of_one_file(),
+            _ => false,
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use haul_plan::metalink;
+
 use super::front::{first_line, without_bom};
 
 /// How a list is written.
@@ -18,21 +20,24 @@ pub enum Format {
     Tsv,
     /// A JSON object a line.
     JsonLines,
+    /// A Metalink document (RFC 5854).
+    Metalink,
 }
 
 /// No format has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not one of plain, aria2, csv, tsv, jsonl")]
+#[error("{0:?} is not one of plain, aria2, csv, tsv, jsonl, metalink")]
 pub struct FormatError(String);
 
 impl Format {
     /// All of them, in the order a message names them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Plain,
         Self::Aria2,
         Self::Csv,
         Self::Tsv,
         Self::JsonLines,
+        Self::Metalink,
     ];
 
     /// Its name.
@@ -44,6 +49,7 @@ impl Format {
             Self::Csv => "csv",
             Self::Tsv => "tsv",
             Self::JsonLines => "jsonl",
+            Self::Metalink => "metalink",
         }
     }
 }
@@ -81,7 +87,9 @@ pub(super) fn detect(front: &[u8]) -> Format {
             bare.unwrap_or(name).eq_ignore_ascii_case(b"url")
         })
     };
-    if line.starts_with(b"{") {
+    if metalink::is_metalink(front) {
+        Format::Metalink
+    } else if line.starts_with(b"{") {
         Format::JsonLines
     } else if names_url(b'\t') && line.contains(&b'\t') {
         Format::Tsv
@@ -113,6 +121,14 @@ mod tests {
             ("\"url\"\tsha256", Format::Tsv),
             ("#url,path\nhttp://h/", Format::Aria2),
             ("curl,path", Format::Aria2),
+            ("<metalink xmlns=\"x\">", Format::Metalink),
+            (
+                "\u{feff}<?xml version='1.0'?>\n<!-- url,x -->\n<m:metalink>",
+                Format::Metalink,
+            ),
+            ("<html>\n<metalink>", Format::Metalink),
+            ("<html>\n<a>", Format::Aria2),
+            ("http://h/\n<metalink>", Format::Aria2),
         ] {
             assert_eq!(detect(text.as_bytes()), format, "{text}");
         }
@@ -124,10 +140,10 @@ mod tests {
             assert_eq!(format.to_string().to_uppercase().parse(), Ok(format));
         }
         assert_eq!("NDJSON".parse(), Ok(Format::JsonLines));
-        let error = "metalink".parse::<Format>().unwrap_err().to_string();
+        let error = "torrent".parse::<Format>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"metalink\" is not one of plain, aria2, csv, tsv, jsonl"
+            "\"torrent\" is not one of plain, aria2, csv, tsv, jsonl, metalink"
         );
     }
 }

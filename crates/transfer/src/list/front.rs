@@ -2,6 +2,8 @@
 
 use std::io::{self, Cursor, Read};
 
+use haul_plan::metalink;
+
 /// The most bytes that are looked at to tell a format.
 const MOST: usize = 64 << 10;
 
@@ -43,7 +45,8 @@ impl Front {
         }
     }
 
-    /// Looks at a list: at its byte order mark, and at its first line if that is to tell the format.
+    /// Looks at a list: at its byte order mark, and at its first line if that is to tell the format. Where that is XML it is the
+    /// first element that tells, for which more lines are waited for: no list of URLs begins so.
     pub(super) fn of_list(source: Box<dyn Read + Send>, for_format: bool) -> Self {
         let mut examined = 0;
         Self::look(source, MOST, |bytes| {
@@ -51,8 +54,11 @@ impl Front {
                 return bytes.len() >= BOM.len() || bytes.contains(&b'\n');
             }
             while let Some(end) = bytes[examined..].iter().position(|&byte| byte == b'\n') {
-                if is_content(without_bom(&bytes[examined..examined + end])) {
-                    return true;
+                let line = without_bom(&bytes[examined..examined + end]);
+                if is_content(line) {
+                    return !line.trim_ascii_start().starts_with(b"<")
+                        || bytes.len() >= metalink::LOOK
+                        || metalink::is_metalink(bytes);
                 }
                 examined += end + 1;
             }
@@ -139,6 +145,15 @@ mod tests {
         let mut front = Front::of_list(lines(), false);
         assert!(front.failed.is_none());
         assert!(io::copy(&mut front, &mut io::sink()).is_err());
+        let xml = || {
+            let lines = vec!["<size>", "<metalink>\n", "<!-- x\n-->", "\n", "<?xml?>\n"];
+            Box::new(Typed(lines))
+        };
+        let front = Front::of_list(xml(), true);
+        assert!(front.failed.is_none() && front.seen().ends_with(b"<metalink>\n"));
+        let other = io::repeat(b'<').chain(Cursor::new(b"x"));
+        let front = Front::of_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
+        assert_eq!(front.seen().len(), MOST);
         let front = Front::of_list(Box::new(io::repeat(b'\n')), true);
         assert_eq!(front.seen().len(), MOST);
     }

@@ -1,14 +1,16 @@
 //! Lists of downloads: bytes in, an [`Entry`] or a [`BadLine`] out, one at a time.
 //!
 //! From the source on: `unpack` undoes gzip or zstd, `front` looks at the first lines without taking them, `format` tells from
-//! them how the list is written, `lines` cuts it, and a reader for each way to write it (`links`, `table`, `json`) makes entries.
+//! them how the list is written, `lines` cuts it, and a reader for each way to write it (`links`, `table`, `json`) makes entries. A
+//! Metalink document is no lines; `document` reads it as a whole, which is bounded.
 //! What one line says wrong is told with its number and the rest goes on. The list is never held: a line may have a megabyte,
 //! what is longer is skipped as it comes, and whatever is compressed is undone piece by piece.
 //!
 //! Where a file goes when its line does not say, and whether two lines want the same, is not decided here but by
-//! [`haul_plan::Layout`] and [`haul_plan::Taken`]. Metalink is not a list of lines and is not read here.
+//! [`haul_plan::Layout`] and [`haul_plan::Taken`].
 
 mod bad;
+mod document;
 mod entry;
 mod format;
 mod front;
@@ -38,7 +40,7 @@ use lines::Lines;
 /// The entries of a list, read as they are asked for: blocking, so for a thread of its own.
 ///
 /// In the format of aria2 an entry is given when the first byte behind it has come, since options may follow;
-/// [`Format::Plain`] gives each as soon as its line is whole.
+/// [`Format::Plain`] gives each as soon as its line is whole. A [`Format::Metalink`] is read to its end for the first one.
 pub struct List {
     /// What messages call the list.
     name: Arc<str>,
@@ -57,6 +59,7 @@ enum Reader {
     Links(links::Links),
     Table(Box<table::Table>),
     Json(json::Json),
+    Document(document::Document),
     /// A list that nothing can be read of, until that was told.
     Unreadable(Option<Bad>),
 }
@@ -72,7 +75,7 @@ impl List {
         let reader = if front.is_utf16() {
             Reader::Unreadable(Some(Bad::new(1, "", Problem::Utf16)))
         } else {
-            Reader::new(format, Lines::new(Box::new(front)))
+            Reader::new(format, front)
         };
         Self {
             name: name.into(),
@@ -118,13 +121,15 @@ impl List {
 }
 
 impl Reader {
-    fn new(format: Format, lines: Lines) -> Self {
+    fn new(format: Format, front: Front) -> Self {
+        let lines = |front| Lines::new(Box::new(front));
         match format {
-            Format::Plain => Self::Links(links::Links::plain(lines)),
-            Format::Aria2 => Self::Links(links::Links::aria2(lines)),
-            Format::Csv => Self::Table(Box::new(table::Table::new(lines, b','))),
-            Format::Tsv => Self::Table(Box::new(table::Table::new(lines, b'\t'))),
-            Format::JsonLines => Self::Json(json::Json::new(lines)),
+            Format::Plain => Self::Links(links::Links::plain(lines(front))),
+            Format::Aria2 => Self::Links(links::Links::aria2(lines(front))),
+            Format::Csv => Self::Table(Box::new(table::Table::new(lines(front), b','))),
+            Format::Tsv => Self::Table(Box::new(table::Table::new(lines(front), b'\t'))),
+            Format::JsonLines => Self::Json(json::Json::new(lines(front))),
+            Format::Metalink => Self::Document(document::Document::new(Box::new(front))),
         }
     }
 }
@@ -140,6 +145,7 @@ impl Iterator for List {
             Reader::Links(links) => links.next(),
             Reader::Table(table) => table.next(),
             Reader::Json(json) => json.next(),
+            Reader::Document(document) => document.next(),
             Reader::Unreadable(bad) => bad.take().map(Err),
         };
         self.ended = match &item {
@@ -161,6 +167,8 @@ impl fmt::Debug for List {
     }
 }
 
+#[cfg(test)]
+mod document_tests;
 #[cfg(test)]
 mod packed_tests;
 #[cfg(test)]

@@ -12,13 +12,13 @@ use flate2::write::GzEncoder;
 use super::tests::open;
 use super::*;
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text).unwrap();
     encoder.finish().unwrap()
 }
 
-fn zstd(text: &[u8]) -> Vec<u8> {
+pub(super) fn zstd(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).unwrap()
 }
 

@@ -144,6 +144,7 @@ fn write(entries: &mut [Entry], format: Format) -> String {
             Format::Csv => table(entry, ',', &mut text),
             Format::Tsv => table(entry, '\t', &mut text),
             Format::JsonLines => json(entry, &mut text),
+            Format::Metalink => unreachable!("it has no lines"),
         }
     }
     text

@@ -33,6 +33,10 @@ pub use row::{Millis, Row, RowError, State};
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
+mod disk_tests;
+#[cfg(test)]
 mod doubles;
+#[cfg(test)]
+mod past_tests;
 #[cfg(test)]
 mod tests;

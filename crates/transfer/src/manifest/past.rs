@@ -12,6 +12,7 @@ use super::row::{Row, State};
 use super::scan::{Found, Line, Lines, Scan};
 use super::split::{Fields, Splitter};
 use super::table::Table;
+use crate::archive::Placed;
 use crate::disk::Storage;
 
 /// So many damaged lines are named; the others are only counted.
@@ -34,6 +35,12 @@ pub enum Warning {
         count: u64,
         /// The numbers of the first of them, counted from 1.
         lines: Vec<u64>,
+    },
+    /// Rows of files that were handed to the reader of an archive. What became of them there nobody knows here, so those jobs are not
+    /// done for a later run.
+    Handed {
+        /// How many rows.
+        count: u64,
     },
 }
 
@@ -59,6 +66,10 @@ impl fmt::Display for Warning {
                     lines.join(", ")
                 )
             }
+            Self::Handed { count } => write!(
+                f,
+                "{count} of its rows are of archives that were read as they came, and count for nothing: what became of those files nobody knows here"
+            ),
         }
     }
 }
@@ -106,6 +117,12 @@ impl Past {
             }
             _ => None,
         }
+    }
+
+    /// Takes nothing for done any more: for a run whose result is to hold all of it.
+    pub fn forget(&mut self) {
+        self.index = Index::default();
+        self.shards.clear();
     }
 
     /// How many jobs are done.
@@ -160,12 +177,13 @@ impl Past {
             warnings: Vec::new(),
         };
         let mut tally = Tally::new(opened.ours);
+        let mut handed = 0;
         let mut scan = Scan::behind(lines, &**storage, &opened.format);
         let mut whole = loop {
             match scan.next()? {
                 Found::Row { at, row } => {
                     tally.row();
-                    past.take(at, &row);
+                    handed += u64::from(past.take(at, &row));
                 }
                 Found::Damaged {
                     at,
@@ -185,6 +203,9 @@ impl Past {
         }
         past.index.settle();
         past.warnings = tally.warnings(length - whole);
+        if handed > 0 {
+            past.warnings.push(Warning::Handed { count: handed });
+        }
         let format = opened.format;
         Ok(Some(Reading {
             past,
@@ -193,22 +214,24 @@ impl Past {
         }))
     }
 
-    /// Takes what a row says.
-    fn take(&mut self, at: u64, row: &Row) {
+    /// Takes what a row says; whether it is of a file that was handed to a reader.
+    fn take(&mut self, at: u64, row: &Row) -> bool {
         // A line that could not be read: nothing that could be asked about.
         if row.url.is_empty() {
-            return;
+            return false;
         }
+        let handed =
+            row.state == State::Done && row.shard.as_ref().is_some_and(Placed::is_handed_on);
         let done = match row.state {
-            State::Done => true,
+            State::Done => !handed,
             State::Failed => false,
             State::Skipped if row.status == Some(304) => true,
-            State::Skipped => return,
+            State::Skipped => return false,
         };
         self.index
             .push(&row.url, row.path.as_deref(), Last { at, done });
-        let placed = row.shard.as_ref().filter(|_| row.state == State::Done);
-        let Some(placed) = placed else { return };
+        let placed = row.shard.as_ref().filter(|_| done);
+        let Some(placed) = placed else { return handed };
         let known = self
             .shards
             .iter_mut()
@@ -216,12 +239,13 @@ impl Past {
             .find(|(name, _)| *name == placed.shard);
         if let Some((_, end)) = known {
             *end = placed.end.max(*end);
-            return;
+            return false;
         }
         if self.shards.len() == SHARDS {
             self.shards.pop_front();
         }
         self.shards.push_back((placed.shard.clone(), placed.end));
+        false
     }
 }
 

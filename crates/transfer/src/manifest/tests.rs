@@ -1,153 +1,15 @@
 //! The manifest as its callers see it: what goes in comes out, one process at a time, and no file of somebody else's is touched.
 
-use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
 use super::doubles::{any_row, append, row, rows};
+use super::past_tests::jobs_done;
 use super::wire::one_line;
 use super::*;
-use crate::archive::Placed;
-use crate::disk::doubles::Disk;
-use crate::error::Class;
 
-const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
-
-fn jobs_done(past: &Past, jobs: u64) -> Vec<u64> {
-    let done = |n: &u64| past.is_done(&format!("http://h.test/{n}"), Some(&format!("d/{n}")));
-    (0..jobs).filter(done).collect()
-}
-
-#[test]
-fn c6_done_rows_are_not_asked_for_again_and_failed_ones_are() {
-    for name in BOTH {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(name);
-        // Interrupted at half: of ten jobs every third failed, and five have no row.
-        let first: Vec<Row> = (0..5).map(|n| row(n, n % 3 != 0)).collect();
-        let past = append(&path, &first);
-        assert_eq!((past.done(), past.failed()), (0, 0));
-        drop(past);
-        let again: Vec<Row> = [0, 5, 6, 7, 8, 9].map(|n| row(n, true)).to_vec();
-        let past = append(&path, &again);
-        assert_eq!(jobs_done(&past, 10), [1, 2, 4]);
-        assert_eq!((past.done(), past.failed()), (3, 2));
-        drop(past);
-        let (_, past) = Manifest::open(&path).unwrap();
-        assert_eq!(jobs_done(&past, 10), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
-        assert!(past.warnings().is_empty(), "{:?}", past.warnings());
-        // Both halves of what a job is known by.
-        assert!(!past.is_done("http://h.test/1", Some("d/2")));
-        assert!(!past.is_done("http://h.test/1", None));
-    }
-}
-
-#[test]
-fn c6_the_last_row_of_a_job_rules_and_skips_are_passed_over() {
-    let skipped = |n, status| Row {
-        state: State::Skipped,
-        status,
-        etag: Some("\"of the 304\"".into()),
-        ..row(n, true)
-    };
-    for name in BOTH {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(name);
-        let written = [
-            row(0, true),
-            row(0, false),
-            row(1, true),
-            skipped(1, None),
-            row(2, false),
-            skipped(2, Some(200)),
-            row(3, true),
-            skipped(3, Some(304)),
-            skipped(4, Some(304)),
-            skipped(5, None),
-        ];
-        drop(append(&path, &written));
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert_eq!(jobs_done(&past, 6), [1, 3, 4]);
-        let etag = |n: u64| {
-            past.row(&format!("http://h.test/{n}"), Some(&format!("d/{n}")))?
-                .etag
-        };
-        assert_eq!(etag(0), None, "what failed is fetched whole");
-        assert_eq!(etag(1).as_deref(), Some("\"v1\""));
-        assert_eq!(etag(3).as_deref(), Some("\"of the 304\""));
-        assert_eq!(etag(9), None);
-    }
-}
-
-#[test]
-fn shards_are_remembered_with_the_end_of_their_last_entry() {
-    let placed = |n, shard: &str, end| Row {
-        shard: Some(Placed {
-            shard: shard.into(),
-            offset: end - 512,
-            end,
-        }),
-        ..row(n, true)
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("m.csv");
-    let failed = Row {
-        state: State::Failed,
-        ..placed(3, "t-000001.tar", 9999)
-    };
-    drop(append(
-        &path,
-        &[
-            placed(0, "t-000000.tar", 1024),
-            placed(1, "t-000000.tar", 2048),
-            placed(2, "t-000001.tar", 512),
-            failed,
-        ],
-    ));
-    let (_manifest, past) = Manifest::open(&path).unwrap();
-    let shards: Vec<(&str, u64)> = past.shards().collect();
-    assert_eq!(shards, [("t-000000.tar", 2048), ("t-000001.tar", 512)]);
-}
-
-#[test]
-fn rows_of_lines_that_named_no_job_are_read_back_and_are_no_jobs() {
-    let bad = Row {
-        url: String::new(),
-        path: None,
-        status: None,
-        bytes: 0,
-        error: Some(RowError {
-            class: Class::Usage,
-            text: "line 2: no URL".into(),
-        }),
-        ..row(1, false)
-    };
-    let mut skipped = bad.clone();
-    skipped.state = State::Skipped;
-    let mut done = bad.clone();
-    done.state = State::Done;
-    for name in ["m.jsonl", "m.csv"] {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(name);
-        // One may be all that a run came to.
-        drop(append(&path, std::slice::from_ref(&bad)));
-        drop(append(&path, &[row(0, true), skipped.clone()]));
-        assert_eq!(rows(&path), [bad.clone(), row(0, true), skipped.clone()]);
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert_eq!((past.done(), past.failed()), (1, 0));
-        assert_eq!(past.warnings(), []);
-        drop((_manifest, past));
-        // What nobody writes: a job that was done and is none.
-        drop(append(&path, std::slice::from_ref(&done)));
-        let (_manifest, past) = Manifest::open(&path).unwrap();
-        assert!(matches!(
-            past.warnings(),
-            [Warning::Damaged { count: 1, .. }]
-        ));
-    }
-}
+pub(super) const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
 #[test]
 fn c6_only_one_process_works_with_a_manifest() {
@@ -313,6 +175,35 @@ fn a_row_that_was_changed_counts_for_nothing() {
 }
 
 #[test]
+fn the_check_covers_what_a_later_run_acts_on_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.jsonl");
+    drop(append(&path, &[row(0, true)]));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let counts_with = |key: &str, value: serde_json::Value| {
+        let mut changed = told.clone();
+        assert_ne!(changed[key], value, "{key}");
+        changed[key] = value;
+        std::fs::write(&path, format!("{changed}\n")).unwrap();
+        let opened = Manifest::open(&path);
+        opened.is_ok_and(|(_, past)| past.done() == 1)
+    };
+    // Who deletes a column of times, or corrects a line, costs nobody a download.
+    for key in ["line", "attempts"] {
+        assert!(counts_with(key, 77.into()), "{key}");
+    }
+    assert!(counts_with("ms", serde_json::json!({})));
+    assert!(counts_with("error", "x".into()));
+    for key in ["url", "path", "state", "etag", "shard"] {
+        assert!(!counts_with(key, "done or not".into()), "{key}");
+    }
+    for key in ["status", "bytes", "offset", "end"] {
+        assert!(!counts_with(key, 77.into()), "{key}");
+    }
+}
+
+#[test]
 fn what_peers_say_stands_on_one_line() {
     let dir = tempfile::tempdir().unwrap();
     for name in BOTH {
@@ -346,82 +237,6 @@ fn a_row_too_long_to_be_read_costs_its_job_alone() {
             [Warning::Damaged { count: 1, .. }]
         ));
     }
-}
-
-#[test]
-fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
-    for name in BOTH {
-        for room in (0..2000).step_by(7) {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join(name);
-            drop(append(&path, &[row(0, true)]));
-            let before = std::fs::read(&path).unwrap();
-            let disk = Disk::with_room(before.len() as u64 + room);
-            let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
-            let more: Vec<Row> = (1..12).map(|n| row(n, true)).collect();
-            manifest.append(&more).unwrap();
-            let full = manifest.sync();
-            if let Err(error) = full {
-                let ManifestError::Local { source, .. } = error else {
-                    panic!("{error}")
-                };
-                assert_eq!(source.kind(), io::ErrorKind::StorageFull);
-                assert_eq!(std::fs::read(&path).unwrap(), before);
-                disk.room.store(u64::MAX, Ordering::SeqCst);
-                manifest.sync().unwrap();
-            }
-            drop((manifest, past));
-            assert_eq!(rows(&path).len(), 12);
-        }
-    }
-}
-
-#[test]
-fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("m.jsonl");
-    let disk = Disk::with_room(300);
-    let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
-    disk.cuts.store(false, Ordering::SeqCst);
-    manifest.append(&[row(0, true), row(1, true)]).unwrap();
-    assert!(manifest.sync().is_err());
-    assert_eq!(std::fs::metadata(&path).unwrap().len(), 300);
-    disk.room.store(u64::MAX, Ordering::SeqCst);
-    manifest.sync().unwrap();
-    drop((manifest, past));
-    assert_eq!(rows(&path), [row(0, true), row(1, true)]);
-}
-
-#[test]
-fn b2_after_a_sync_that_failed_nothing_is_promised() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(u64::MAX);
-    let (mut manifest, _past) =
-        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
-    manifest.append(&[row(0, true)]).unwrap();
-    manifest.sync().unwrap();
-    assert_eq!(disk.calls(), "ws");
-    disk.forgets.store(true, Ordering::SeqCst);
-    assert!(matches!(
-        manifest.sync(),
-        Err(ManifestError::Local { action: "sync", .. })
-    ));
-    disk.forgets.store(false, Ordering::SeqCst);
-    assert!(matches!(manifest.sync(), Err(ManifestError::Lost { .. })));
-}
-
-#[test]
-fn a_failing_disk_does_not_make_the_buffer_grow() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = Disk::with_room(0);
-    let (mut manifest, _past) =
-        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
-    let some: Vec<Row> = (0..64).map(|n| row(n, true)).collect();
-    let refused = (0..1000)
-        .filter(|_| manifest.append(&some).is_err())
-        .count();
-    assert!(refused > 900);
-    assert!(manifest.buffered() < 1 << 20);
 }
 
 #[cfg(unix)]

@@ -140,7 +140,9 @@ impl<'a> Wire<'a> {
         })
     }
 
-    /// CRC-32C over the fields that a later run acts on: texts ended by a byte that none has, where one that is not there counts as
+    /// CRC-32C over the fields that a later run acts on, and no others: damage to a time, a line or an attempt would cost a download and
+    /// mend nothing, and who deletes such a column in a spreadsheet keeps his rows. A digest is there to be compared with the file.
+    /// What is covered: texts ended by a byte that none has, where one that is not there counts as
     /// empty; numbers in eight bytes, the first first, after one that says whether they are there. Never another set of fields: a
     /// newer haul may add columns, and an older one still checks its rows.
     fn sum(&self) -> String {

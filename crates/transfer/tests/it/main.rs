@@ -11,6 +11,7 @@ mod disks;
 mod harness;
 mod hosts;
 mod mirrors;
+mod mirrors_believed;
 mod mirrors_found;
 mod mirrors_pieces;
 mod mirrors_resumed;

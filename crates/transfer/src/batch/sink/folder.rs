@@ -116,7 +116,7 @@ impl Sink for Folder {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<(), GetError> {
+    fn finish(self: Box<Self>, _fruitless: bool) -> Result<(), GetError> {
         Ok(())
     }
 }
@@ -196,7 +196,7 @@ fn device(_file: &File) -> io::Result<usize> {
 }
 
 /// The same error once more: one sync fails for many files.
-fn again(error: &io::Error) -> io::Error {
+pub(super) fn again(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),

@@ -62,9 +62,9 @@ pub(super) trait Sink: Send {
     /// When nothing more can be taken.
     fn settle(&mut self) -> Result<(), GetError>;
 
-    /// Nothing more comes.
+    /// Nothing more comes; `fruitless` is whether nothing came, though something was to.
     ///
     /// # Errors
     /// When what was taken last is not in its place.
-    fn finish(self: Box<Self>) -> Result<(), GetError>;
+    fn finish(self: Box<Self>, fruitless: bool) -> Result<(), GetError>;
 }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use super::folder::again;
 use super::{Bytes, Sink, Written};
 use crate::archive::{ArchiveError, Content, Shards};
 use crate::batch::clerk::Ended;
@@ -88,6 +89,10 @@ impl Sink for Tape {
             self.broken.get_or_insert(error);
         }
         let end = |written: Written| match &self.broken {
+            Some(ArchiveError::Stream(error)) => {
+                let error = ArchiveError::Stream(again(error));
+                Ended::failed(&written.errand, archive(&written.errand.path, error))
+            }
             Some(error) => {
                 let (path, source) = (
                     written.errand.path.clone(),
@@ -108,8 +113,11 @@ impl Sink for Tape {
         settled.map_err(|error| archive(Path::new("a full shard"), error))
     }
 
-    fn finish(self: Box<Self>) -> Result<(), GetError> {
-        let finished = self.shards.finish();
+    fn finish(self: Box<Self>, fruitless: bool) -> Result<(), GetError> {
+        let finished = match fruitless {
+            true => self.shards.finish_unless_empty(),
+            false => self.shards.finish(),
+        };
         finished.map_err(|error| archive(Path::new("its end"), error))
     }
 }

@@ -1,0 +1,156 @@
+//! How long the rest of a batch takes: a figure that stands still where nothing changes, and none where there is no telling.
+//!
+//! Files do not end evenly. While jobs wait for another try, or for a host that is slow, nothing ends for some seconds, and a rate over
+//! the last of them would send the figure up and down again. So this rate is one over tens of seconds, taken only when something
+//! has ended; a silence that is longer than usual has no figure. What came before the lists were read to their end does not count:
+//! files that are there already pass by the thousand, and the rest has none of them.
+
+use std::time::Duration;
+
+use haul_transfer::batch::Summary;
+
+use super::meter::Meter;
+use crate::report::ended;
+
+/// How long the past counts, at least and at most. In between it is half of what has passed: the longer a batch has run, the
+/// less does a moment say of it.
+const MEMORY: (f64, f64) = (10.0, 60.0);
+
+/// A silence that says nothing yet: a wait before another try, or a group of files on its way to the disk.
+const QUIET: f64 = 3.0;
+
+/// Nor does one of so many files' time.
+const FILES: f64 = 4.0;
+
+/// How long what is missing will take.
+#[derive(Debug, Default)]
+pub(super) struct Remaining {
+    /// Since the lists were known to their end.
+    known: Option<Known>,
+    /// What the last look came to.
+    left: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Since when.
+    since: Duration,
+    /// How fast jobs end.
+    meter: Meter,
+    /// How many had ended at the last look, and since when that was so.
+    last: (u64, Duration),
+}
+
+impl Remaining {
+    /// Takes a look.
+    pub(super) fn look(&mut self, now: Duration, summary: &Summary) {
+        if !summary.complete {
+            return;
+        }
+        let ended = ended(summary);
+        let known = self.known.get_or_insert_with(|| Known {
+            since: now,
+            meter: Meter::new(now, ended),
+            last: (ended, now),
+        });
+        if ended != known.last.0 {
+            let half = now.saturating_sub(known.since).as_secs_f64() / 2.0;
+            known.meter.remember(half.clamp(MEMORY.0, MEMORY.1));
+            known.meter.look(now, ended);
+            known.last = (ended, now);
+        }
+        let silence = now.saturating_sub(known.last.1).as_secs_f64();
+        let missing = summary.listed.saturating_sub(ended);
+        let usual = silence <= QUIET.max(FILES / known.meter.rate());
+        self.left = usual.then(|| known.meter.left(missing)).flatten();
+    }
+
+    /// What the last look came to; `None` where there is no telling.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks ten times a second at a batch of so many files, of which `ended` says how many have ended at each tenth.
+    fn run(listed: u64, tenths: u64, ended: impl Fn(u64) -> u64) -> Vec<Option<f64>> {
+        let mut remaining = Remaining::default();
+        let looks = (0..=tenths).map(|tenth| {
+            let summary = Summary {
+                listed,
+                complete: true,
+                done: ended(tenth),
+                ..Summary::default()
+            };
+            remaining.look(Duration::from_millis(tenth * 100), &summary);
+            remaining.left().map(|left| left.as_secs_f64())
+        });
+        looks.collect()
+    }
+
+    #[test]
+    fn an_even_batch_counts_down() {
+        let left = run(1000, 99, |tenth| tenth * 10);
+        assert_eq!(left[0], None);
+        for (tenth, left) in left.iter().enumerate().skip(1) {
+            let expected = 10.0 - tenth as f64 / 10.0;
+            assert!((left.unwrap() - expected).abs() < 0.1, "{tenth}: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_before_another_try_does_not_send_it_up_and_down() {
+        // A hundred a second, with two seconds in every ten in which nothing ends.
+        let ended = |tenth: u64| tenth / 100 * 800 + (tenth % 100).min(80) * 10;
+        let left = run(100_000, 600, ended);
+        let rates: Vec<f64> = (200..600)
+            .map(|tenth| (100_000 - ended(tenth as u64)) as f64 / left[tenth].unwrap())
+            .collect();
+        let (low, high) = rates.iter().fold((f64::MAX, 0f64), |(low, high), rate| {
+            (low.min(*rate), high.max(*rate))
+        });
+        assert!(low > 70.0 && high < 95.0, "{low} to {high} files a second");
+    }
+
+    #[test]
+    fn there_is_no_telling_in_a_long_silence_and_there_is_after_it() {
+        // The last ten wait for a host for twenty seconds.
+        let left = run(1000, 400, |tenth| match tenth {
+            0..=99 => tenth * 10,
+            100..=300 => 990,
+            _ => 995,
+        });
+        assert!(left[120].is_some() && left[135].is_none() && left[300].is_none());
+        assert!(left[301].is_some_and(|left| left < 2.0), "{:?}", left[301]);
+        // Of large files each takes its minute, and that is no silence.
+        let left = run(20, 6000, |tenth| tenth / 600);
+        assert!(left[700..].iter().all(Option::is_some));
+        assert!(
+            (left[3000].unwrap() - 900.0).abs() < 30.0,
+            "{:?}",
+            left[3000]
+        );
+    }
+
+    #[test]
+    fn what_passed_before_the_lists_were_read_does_not_count() {
+        let mut remaining = Remaining::default();
+        let mut look = |seconds, earlier, done, complete| {
+            let summary = Summary {
+                listed: 200_000,
+                complete,
+                earlier,
+                done,
+                ..Summary::default()
+            };
+            remaining.look(Duration::from_secs(seconds), &summary);
+            remaining.left()
+        };
+        assert_eq!(look(1, 100_000, 10, false), None);
+        assert_eq!(look(2, 199_000, 20, true), None);
+        assert_eq!(look(3, 199_000, 30, true), Some(Duration::from_secs(97)));
+    }
+}

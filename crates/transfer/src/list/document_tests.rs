@@ -1,0 +1,96 @@
+//! Metalink documents as lists: whole, packed, damaged, and with files that are none.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use haul_plan::metalink;
+
+use super::packed_tests::{gzip, zstd};
+use super::tests::{open, read, same, tell, urls};
+use super::*;
+
+const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<metalink xmlns="urn:ietf:params:xml:ns:metalink">
+  <file name="sub/a.iso"><size>5</size>
+    <hash type="sha-256">e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855</hash>
+    <url priority="2">http://b.test/a</url><url priority="1">http://a.test/a</url></file>
+  <file name=".."><url>http://a.test/up</url></file>
+  <file name="c"><url>ftp://a.test/c</url></file>
+  <file name="d"><url>https://a.test/d</url></file>
+</metalink>
+"#;
+
+#[test]
+fn c2_a_document_is_found_and_a_bad_file_costs_none_of_the_others() {
+    let (good, bad) = read(DOCUMENT, None);
+    assert_eq!(
+        urls(&good),
+        [(3, "http://a.test/a"), (8, "https://a.test/d")]
+    );
+    let first = &good[0];
+    assert_eq!(first.path.as_deref(), Some(Path::new("sub/a.iso")));
+    assert_eq!((first.size, first.checksums.len()), (Some(5), 1));
+    assert_eq!(first.mirrors[0].as_str(), "http://b.test/a");
+    assert!(good.iter().all(|entry| entry.stranger));
+    same(
+        &bad,
+        &[
+            tell(6, "", "a file without a usable name"),
+            tell(7, "c", "it has no URL that begins with http:// or https://"),
+        ],
+    );
+    assert!(bad.iter().all(|bad| !bad.problem.is_last()));
+    // Said to be something else, it is read as that.
+    assert_eq!(read(DOCUMENT, Some(Format::Plain)).0.len(), 0);
+}
+
+#[test]
+fn c1_a_packed_document_is_found_as_well() {
+    for text in [gzip(DOCUMENT.as_bytes()), zstd(DOCUMENT.as_bytes())] {
+        let list = open(text.clone(), None);
+        assert_eq!(list.format(), Format::Metalink);
+        assert_eq!(list.filter(Result::is_ok).count(), 2);
+        // Half of it is none of it.
+        let mut half = open(&text[..text.len() / 2], Some(Format::Metalink));
+        let bad = half.next().unwrap().unwrap_err();
+        assert!(matches!(bad.problem, Problem::Packed { .. }), "{bad:?}");
+        assert!(half.next().is_none());
+    }
+}
+
+#[test]
+fn c2_a_document_that_is_damaged_names_nothing() {
+    let cut = &DOCUMENT[..DOCUMENT.find("</metalink>").unwrap()];
+    for text in [cut, &cut[..cut.len() - 9]] {
+        let (good, bad) = read(text, None);
+        assert_eq!((good.len(), bad.len()), (0, 1));
+        assert!(bad[0].problem.is_last());
+    }
+    assert_eq!(read("\n", Some(Format::Metalink)).1.len(), 1);
+}
+
+#[test]
+fn c1_a_document_without_end_is_bounded() {
+    /// A document that goes on and on, and how much of it was read.
+    struct Endless(u64);
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let text = DOCUMENT.as_bytes();
+            for byte in &mut *buffer {
+                *byte = text
+                    .get(usize::try_from(self.0).unwrap())
+                    .map_or(b' ', |byte| *byte);
+                self.0 += 1;
+                assert!(
+                    self.0 < 2 * metalink::LARGEST as u64,
+                    "it would read for ever"
+                );
+            }
+            Ok(buffer.len())
+        }
+    }
+    let mut list = List::open(Box::new(Endless(0)), None, "list");
+    let bad = list.next().unwrap().unwrap_err();
+    let told = std::error::Error::source(&bad).unwrap().to_string();
+    assert_eq!(told, "the document is larger than 16 MiB");
+}

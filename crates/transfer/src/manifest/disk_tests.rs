@@ -1,0 +1,85 @@
+//! Rows B2 and B4: disks that are full, that lose what was written, and that fail for good.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::doubles::{append, row, rows};
+use super::tests::BOTH;
+use super::*;
+use crate::disk::doubles::Disk;
+
+#[test]
+fn b4_on_a_full_disk_the_file_ends_with_a_whole_row_and_goes_on_when_there_is_room() {
+    for name in BOTH {
+        for room in (0..2000).step_by(7) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            drop(append(&path, &[row(0, true)]));
+            let before = std::fs::read(&path).unwrap();
+            let disk = Disk::with_room(before.len() as u64 + room);
+            let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+            let more: Vec<Row> = (1..12).map(|n| row(n, true)).collect();
+            manifest.append(&more).unwrap();
+            let full = manifest.sync();
+            if let Err(error) = full {
+                let ManifestError::Local { source, .. } = error else {
+                    panic!("{error}")
+                };
+                assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+                assert_eq!(std::fs::read(&path).unwrap(), before);
+                disk.room.store(u64::MAX, Ordering::SeqCst);
+                manifest.sync().unwrap();
+            }
+            drop((manifest, past));
+            assert_eq!(rows(&path).len(), 12);
+        }
+    }
+}
+
+#[test]
+fn b4_a_torn_row_that_cannot_be_taken_back_is_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.jsonl");
+    let disk = Disk::with_room(300);
+    let (mut manifest, past) = Manifest::open_through(&path, &disk.layer()).unwrap();
+    disk.cuts.store(false, Ordering::SeqCst);
+    manifest.append(&[row(0, true), row(1, true)]).unwrap();
+    assert!(manifest.sync().is_err());
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 300);
+    disk.room.store(u64::MAX, Ordering::SeqCst);
+    manifest.sync().unwrap();
+    drop((manifest, past));
+    assert_eq!(rows(&path), [row(0, true), row(1, true)]);
+}
+
+#[test]
+fn b2_after_a_sync_that_failed_nothing_is_promised() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::with_room(u64::MAX);
+    let (mut manifest, _past) =
+        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+    manifest.append(&[row(0, true)]).unwrap();
+    manifest.sync().unwrap();
+    assert_eq!(disk.calls(), "ws");
+    disk.forgets.store(true, Ordering::SeqCst);
+    assert!(matches!(
+        manifest.sync(),
+        Err(ManifestError::Local { action: "sync", .. })
+    ));
+    disk.forgets.store(false, Ordering::SeqCst);
+    assert!(matches!(manifest.sync(), Err(ManifestError::Lost { .. })));
+}
+
+#[test]
+fn a_failing_disk_does_not_make_the_buffer_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::with_room(0);
+    let (mut manifest, _past) =
+        Manifest::open_through(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+    let some: Vec<Row> = (0..64).map(|n| row(n, true)).collect();
+    let refused = (0..1000)
+        .filter(|_| manifest.append(&some).is_err())
+        .count();
+    assert!(refused > 900);
+    assert!(manifest.buffered() < 1 << 20);
+}

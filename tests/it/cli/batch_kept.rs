@@ -1,0 +1,243 @@
+//! What a batch keeps: files, a manifest of them, archives in their place; and what the same command makes of that.
+
+use haul_lab::{Content, Origin, Resource, When, breakage};
+use rustix::process::Signal;
+
+use crate::cli::batch::{assert_files, file, list, serve};
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c6_an_interrupted_batch_keeps_what_is_done() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let stalls = Resource::new(file(1)).rule(When::first(3), breakage::stall_after(100));
+        let mut origin = Origin::builder().resource("/stalls", stalls);
+        for n in 0..20 {
+            origin = origin.resource(&format!("/{n}"), Resource::new(file(n)));
+        }
+        let origin = origin.start().await;
+        let haul = Haul::new();
+        haul.write(
+            "list",
+            format!("{}{}\n", list(&origin, 20), origin.url("/stalls")),
+        );
+        let args = ["get", "-i", "list", "-d", "d"];
+        let mut running = haul.start(&[&args[..], &["-v"]].concat());
+        for _ in 0..20 {
+            running.until(" ms").await;
+        }
+        running.signal(signal);
+        running
+            .end()
+            .await
+            .assert_code(130)
+            .assert_says("haul: stopping; once more")
+            .assert_says("haul: error: interrupted\nhint: the same command goes on: what is there");
+        assert_files(&haul, "d", 20);
+        origin.swap("/stalls", Resource::new(file(1)));
+        let again = haul.run(&[&args[..], &["--update"]].concat()).await;
+        again
+            .assert_code(0)
+            .assert_says("1 of 21 files, 20 skipped, ");
+        haul.assert_file("d/stalls", &file(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c6_a_manifest_says_what_is_done_and_the_same_command_does_the_rest() {
+    for name in ["m.jsonl", "m.csv"] {
+        let origin = serve(20).await;
+        let haul = Haul::new();
+        haul.write("list", list(&origin, 21));
+        let args = [
+            "get",
+            "-i",
+            "list",
+            "-d",
+            "d",
+            "--manifest",
+            name,
+            "--checksum",
+            "sha256",
+        ];
+        let ran = haul.run(&args).await;
+        ran.assert_code(1).assert_says(
+            "hint: the same command tries those again: what its manifest says is done is not asked for",
+        );
+        let rows = std::fs::read_to_string(haul.path(name)).unwrap();
+        assert!(
+            rows.contains(&format!("sha256:{}", file(7).sha256())),
+            "{rows}"
+        );
+        // What is done is not asked for, unless its file is gone.
+        std::fs::remove_file(haul.path("d/3")).unwrap();
+        origin.swap("/20", Resource::new(file(20)));
+        let before = origin.asked().len();
+        let ran = haul.run(&args).await;
+        ran.assert_code(0)
+            .assert_says("2 of 21 files, 19 done before, ");
+        assert_eq!(origin.asked().len() - before, 2);
+        assert_files(&haul, "d", 21);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manifests_and_archives_that_cannot_be_written_are_told_before_anything_is_asked_for() {
+    let origin = serve(1).await;
+    let haul = Haul::new();
+    haul.write("other.jsonl", "not a manifest\n");
+    haul.write("old.tar", "an archive");
+    let url = origin.url("/0");
+    for (flags, code, words) in [
+        (
+            ["--manifest", "m.txt"],
+            2,
+            "hint: the ending says how it is written",
+        ),
+        (
+            ["--manifest", "other.jsonl"],
+            4,
+            "holds something else than a manifest",
+        ),
+        (["--manifest", "no/m.csv"], 4, "No such file"),
+        (["--tar", "old.tar"], 4, "old.tar exists already"),
+        (["--tar", "."], 4, "is a directory"),
+    ] {
+        let ran = haul.run(&[&["get", &url], &flags[..]].concat()).await;
+        ran.assert_code(code).assert_says(words);
+    }
+    let both = haul.run(&["get", &url, "--tar", "t.tar", "-d", "d"]).await;
+    both.assert_code(2)
+        .assert_says("--tar and -d/--directory exclude each other");
+    assert!(origin.asked().is_empty());
+    assert_eq!(haul.listing(), ["old.tar", "other.jsonl"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_become_tar_shards_that_tar_reads() {
+    let large = Content::random(7, 3 << 20);
+    let mut origin = Origin::builder().resource("/large", Resource::new(large.clone()));
+    for n in 0..100 {
+        origin = origin.resource(&format!("/{n}"), Resource::new(file(n)));
+    }
+    let origin = origin.start().await;
+    let haul = Haul::new();
+    haul.write(
+        "list",
+        format!("{}{}\n", list(&origin, 100), origin.url("/large")),
+    );
+    let shards = ["get", "-i", "list", "--tar", "t.tar", "--shard-size", "64k"];
+    let args = [&shards[..], &["--manifest", "m.jsonl", "-q"]].concat();
+    haul.run(&args).await.assert_code(0);
+    let found = haul.listing();
+    let shards = found.iter().filter(|name| name.ends_with(".tar")).count();
+    assert!(shards > 3 && found.len() == shards + 2, "{found:?}");
+    let unpacked = "mkdir d; for tar in t-*.tar; do tar -xf $tar -C d || exit; done";
+    haul.shell(unpacked).await.assert_code(0);
+    haul.assert_file("d/large", &large);
+    std::fs::remove_file(haul.path("d/large")).unwrap();
+    assert_files(&haul, "d", 100);
+    // A reader that leaves ends it, and nothing more is said than what is said of failures as they come.
+    let bin = env!("CARGO_BIN_EXE_haul");
+    let line = format!("{{ {bin} get -i list -q --tar -; echo $? >&2; }} | head -c 10 | wc -c");
+    let ran = haul.shell(&line).await;
+    assert_eq!((ran.stdout.trim(), ran.stderr.as_str()), ("10", "141\n"));
+    // One on standard output.
+    let line = format!("mkdir e; {bin} get -i list --tar - | tar -x -C e");
+    haul.shell(&line)
+        .await
+        .assert_code(0)
+        .assert_says("101 of 101 files");
+    std::fs::remove_file(haul.path("e/large")).unwrap();
+    assert_files(&haul, "e", 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_of_an_archive_that_leaves_is_told_of_in_one_line() {
+    let origin = serve(100).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 100));
+    let haul_get = concat!(
+        env!("CARGO_BIN_EXE_haul"),
+        " get -i list --manifest m.jsonl"
+    );
+    for line in [
+        "{ HAUL --tar -; echo $? >code; } | head -c 10 >/dev/null",
+        "mkfifo pipe; HAUL --tar pipe & head -c 10 pipe >/dev/null; wait $!; echo $? >code",
+    ] {
+        let ran = haul.shell(&line.replace("HAUL", haul_get)).await;
+        let told: Vec<&str> = ran
+            .stderr
+            .lines()
+            .filter(|line| !line.contains("haul: warning: m.jsonl: "))
+            .collect();
+        assert!(
+            told.len() == 1
+                && told[0].starts_with("haul: error: nobody reads ")
+                && told[0].contains(" any more: the archive was cut off after "),
+            "{ran:#?}"
+        );
+        let code = std::fs::read_to_string(haul.path("code")).unwrap();
+        assert_eq!(code.trim(), "141", "{line}");
+        let rows = std::fs::read_to_string(haul.path("m.jsonl")).unwrap();
+        assert!(!rows.contains("failed"), "no file is at fault: {rows}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_that_is_read_as_it_comes_has_all_of_it_on_every_run() {
+    let origin = serve(20).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 21));
+    let bin = env!("CARGO_BIN_EXE_haul");
+    let line = format!("{bin} get -i list --manifest m.jsonl --tar - | tar -t | grep -c .");
+    let first = haul.shell(&line).await;
+    assert_eq!(first.stdout, "20\n");
+    first.assert_says(
+        "hint: the same command begins anew: whoever reads its archive gets all of it",
+    );
+    let warning = "warning: m.jsonl: 20 of its rows are of archives that were read as they came";
+    let again = haul.shell(&line).await;
+    assert_eq!(again.assert_says(warning).stdout, "20\n");
+    // Nor does a file take them for done.
+    let args = [
+        "get",
+        "-i",
+        "list",
+        "--manifest",
+        "m.jsonl",
+        "--tar",
+        "t.tar",
+    ];
+    haul.run(&args)
+        .await
+        .assert_code(1)
+        .assert_says("20 of 21 files, 1 failed, ");
+    let found = haul.shell("tar -tf t.tar | grep -c .").await;
+    assert_eq!(found.stdout, "20\n");
+    // What is done is done for that file, and not for a reader.
+    let again = haul.shell(&line).await;
+    let warning =
+        "warning: m.jsonl: what it says is done is fetched again, for whoever reads this archive";
+    assert_eq!(again.assert_says(warning).stdout, "20\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_archive_of_an_empty_list_is_one_and_where_all_failed_there_is_none() {
+    let origin = serve(0).await;
+    let haul = Haul::new();
+    haul.write("empty", "");
+    haul.write("list", list(&origin, 3));
+    haul.run(&["get", "-i", "empty", "--tar", "t.tar"])
+        .await
+        .assert_code(0)
+        .assert_says("warning: the lists name nothing to download");
+    let read = haul.shell("tar -tf t.tar && rm t.tar").await;
+    assert_eq!(read.assert_code(0).stdout, "");
+    let failed = haul.run(&["get", "-i", "list", "--tar", "t.tar"]).await;
+    failed
+        .assert_code(1)
+        .assert_says("hint: the same command tries those again\n");
+    let args = ["get", "-i", "list", "--tar", "t.tar", "--shard-size", "1M"];
+    haul.run(&args).await.assert_code(1);
+    assert_eq!(haul.listing(), ["empty", "list"]);
+}

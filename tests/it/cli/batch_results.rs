@@ -1,0 +1,206 @@
+//! What is said of many files: objects, digests, lines and frames; and what becomes of a batch that nobody listens to.
+
+use haul_lab::{Content, Origin, Resource, When, breakage, within};
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
+use tokio::io::AsyncReadExt as _;
+
+use crate::cli::batch::{file, list, serve};
+use crate::cli::harness::{Haul, LIMIT, Ran};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_end_is_an_object_or_a_line_if_wanted() {
+    let origin = serve(20).await;
+    let haul = Haul::new();
+    let glob = origin.url("/[0-20]");
+    let ran = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
+    ran.assert_code(1);
+    let told: Vec<serde_json::Value> = ran
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(told.len(), 21);
+    let failed: Vec<_> = told
+        .iter()
+        .filter(|told| told["state"] == "failed")
+        .collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0]["error_class"], "network");
+    let seven = told.iter().find(|told| told["path"] == "d/7").unwrap();
+    assert_eq!(seven["bytes"], file(7).length());
+    assert!(seven.get("line").is_none(), "it was typed: {seven}");
+    let ran = haul.run(&["get", &glob, "-v", "-d", "e"]).await;
+    ran.assert_code(1).assert_says("e/7  759 B in ");
+    assert_eq!(ran.stderr.matches(" ms\n").count(), 20, "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn digests_are_printed_as_the_sum_tools_read_them() {
+    let origin = serve(20).await;
+    let haul = Haul::new();
+    let args = [
+        "get",
+        &origin.url("/[0-19]"),
+        "--checksum",
+        "sha256",
+        "-q",
+        "-d",
+        "d",
+    ];
+    let ran = haul.run(&args).await;
+    ran.assert_code(0);
+    let line = format!("{}  d/3", file(3).sha256());
+    assert!(ran.stdout.lines().any(|told| told == line), "{ran:#?}");
+    haul.write("sums", &ran.stdout);
+    let checked = haul.shell("sha256sum -c sums").await;
+    checked.assert_code(0);
+    assert_eq!(checked.stdout.matches(": OK").count(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_by_the_thousand_do_not_flood_the_screen() {
+    let origin = serve(0).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 2000));
+    let ran = haul.run(&["get", "-i", "list", "-j", "16"]).await;
+    ran.assert_code(1)
+        .assert_says("  2000  404 Not Found: such as ");
+    let lines = ran.stderr.matches(" answered 404 ").count();
+    // Twenty a second, and a run takes some seconds even on a machine that does much else.
+    assert!((20..1000).contains(&lines), "{lines} lines");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_signal_does_not_wait_for_a_reader_of_results() {
+    let origin = serve(1).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 3000));
+    let mut running = haul.start(&["get", "-i", "list", "--json"]);
+    // A pipe of a page, which some results fill.
+    let stdout = running.child.stdout.take().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
+    while origin.asked().len() < 100 {
+        tokio::task::yield_now().await;
+    }
+    running.signal(Signal::INT);
+    running.until("haul: stopping; once more").await;
+    running.signal(Signal::INT);
+    running.end().await.assert_code(130);
+    drop(stdout);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_whose_results_nobody_reads_ends() {
+    let origin = serve(1).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 20_000));
+    for asked in [
+        &["--json"][..],
+        &["--checksum", "md5", "--max-errors", "99999"],
+    ] {
+        let args = [&["get", "-i", "list", "-q", "--overwrite"], asked].concat();
+        let mut child = haul.command(&args).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let mut first = [0; 10];
+        within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
+        drop(stdout);
+        if asked[0] == "--json" {
+            let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+            ran.assert_code(141);
+        }
+    }
+    assert!(
+        origin.asked().len() < 20_000,
+        "{} requests",
+        origin.asked().len()
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_that_cannot_be_written_are_an_error_of_this_machine() {
+    let origin = serve(20).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 20));
+    for asked in [&["--json"][..], &["--checksum", "md5"]] {
+        let args = [&["get", "-i", "list", "--overwrite"], asked].concat();
+        haul.redirected(">/dev/full", &args)
+            .await
+            .assert_code(4)
+            .assert_says("haul: error: cannot write to standard output: No space left");
+        haul.redirected(">&-", &args)
+            .await
+            .assert_code(4)
+            .assert_says("cannot write to standard output: it is closed");
+    }
+    let objects = ["get", "-i", "list", "--overwrite", "--progress", "json"];
+    haul.redirected("2>/dev/full", &objects)
+        .await
+        .assert_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_is_objects_and_nothing_else() {
+    let slow = Resource::new(Content::random(1, 3000)).rule(When::always(), breakage::drip(1500));
+    let origin = Origin::builder().resource("/slow", slow).start().await;
+    let haul = Haul::new();
+    let urls = format!("{}\n{}\n", origin.url("/slow"), origin.url("/none"));
+    haul.write("list", urls);
+    let ran = haul.run(&["get", "-i", "list", "--progress", "json"]).await;
+    ran.assert_code(1);
+    let told: Vec<serde_json::Value> = ran
+        .stderr
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let events: Vec<&str> = told
+        .iter()
+        .filter_map(|told| told["event"].as_str())
+        .collect();
+    assert!(
+        events.contains(&"batch") && events.contains(&"row"),
+        "{events:?}"
+    );
+    let last = told.last().unwrap();
+    assert_eq!(
+        (&last["event"], &last["done"]),
+        (&"summary".into(), &1.into())
+    );
+    assert_eq!(last["causes"][0]["text"], "404 Not Found");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_line_stays_within_the_narrowest_terminal() {
+    let slow = Resource::new(Content::random(1, 3000)).rule(When::always(), breakage::drip(2000));
+    let origin = Origin::builder().resource("/slow", slow).start().await;
+    for width in [20, 80] {
+        let haul = Haul::new();
+        haul.write("list", format!("{}\n", origin.url("/slow")));
+        let bin = env!("CARGO_BIN_EXE_haul");
+        let line = format!("stty rows 24 cols {width}; {bin} get -i list");
+        let output = within(LIMIT, haul.on_terminal(&line).output())
+            .await
+            .unwrap();
+        let screen = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            screen.contains("0/1") && screen.contains("1 of 1 files"),
+            "{screen:?}"
+        );
+        for shown in screen.split(['\r', '\n']) {
+            let shown = anstream::adapter::strip_str(shown).to_string();
+            assert!(
+                shown.trim_end().chars().count() < width,
+                "{width}: {shown:?}"
+            );
+        }
+        // The bar is gone at the end, and one line tells what came of it.
+        let last = screen.trim_end().rsplit('\n').next().unwrap();
+        assert!(
+            last.ends_with(" files") || last.contains(" in "),
+            "{screen:?}"
+        );
+    }
+}
