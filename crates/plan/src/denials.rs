@@ -42,10 +42,12 @@ impl Denials {
         known.paid = known.paid.saturating_add(1);
     }
 
-    /// Whether a host has given what it denied before: then its 403 is about how much is asked at once.
+    /// Whether a host's 403 may be about how much is asked at once: it has given what it denied before, or is not known yet to mean
+    /// what it says. Fewer are asked for at once then, for that is what asking again must show.
     #[must_use]
-    pub fn is_crowd(&self, host: &str) -> bool {
-        self.0.get(host).is_some_and(|known| known.paid > 0)
+    pub fn may_be_crowd(&self, host: &str) -> bool {
+        let known = self.0.get(host);
+        known.is_none_or(|known| known.paid > 0 || known.tried < TRIES)
     }
 
     fn known(&mut self, host: &str) -> &mut Known {
@@ -66,23 +68,23 @@ mod tests {
         let mut denials = Denials::default();
         let asked_again = (0..100).filter(|_| denials.denied("strict", true)).count();
         assert_eq!(asked_again, 7);
-        assert!(!denials.is_crowd("strict"));
+        assert!(!denials.may_be_crowd("strict"));
         for number in 0..100 {
             assert!(denials.denied("crowded", number % 2 == 0));
             denials.granted("crowded");
         }
-        assert!(denials.is_crowd("crowded"));
+        assert!(denials.may_be_crowd("crowded") && denials.may_be_crowd("unknown"));
     }
 
     #[test]
     fn c1_hosts_are_remembered_up_to_a_bound() {
         let mut denials = Denials::default();
-        denials.granted("crowded");
+        (0..TRIES).for_each(|_| drop(denials.denied("strict", true)));
         for number in 0..2 * HOSTS {
             denials.denied(&number.to_string(), false);
             assert!(denials.0.len() <= HOSTS);
         }
-        assert!(!denials.is_crowd("crowded"), "it was forgotten");
+        assert!(denials.may_be_crowd("strict"), "it was forgotten");
         // One that is known makes nobody forgotten.
         let (known, count) = ((2 * HOSTS - 1).to_string(), denials.0.len());
         denials.granted(&known);

@@ -356,7 +356,7 @@ fn numbers_at_once() {
         (Some(300), Limit::Auto { max: 300 }, 300, 300)
     );
     assert_eq!(of(&["-x", "8"]), (None, Limit::Fixed(8), 256, 8));
-    assert_eq!(of(&["-x", "300"]), (None, Limit::Fixed(300), 300, 300));
+    assert_eq!(of(&["-x", "256"]), (None, Limit::Fixed(256), 256, 256));
     let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
     assert_eq!(of(&all), (Some(30), Limit::Fixed(20), 10, 20));
 }

@@ -309,7 +309,7 @@ fn how(shared: &Shared, errand: &mut Errand, failure: &Failure) -> How {
             led,
             ..
         } if led.as_ref().is_none_or(|led| !led.stale)
-            && shared.denials().is_crowd(&denier(led.as_ref(), errand)) =>
+            && shared.denials().may_be_crowd(&denier(led.as_ref(), errand)) =>
         {
             refused(false, None)
         }

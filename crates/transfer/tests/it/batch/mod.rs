@@ -17,6 +17,7 @@ use std::time::Duration;
 use haul_lab::{Content, Origin, OriginBuilder, Resource, within};
 use haul_net::{Client, ClientConfig};
 use haul_plan::RetryOptions;
+use haul_plan::dispatch::Limit;
 use haul_transfer::archive::{ArchiveOptions, Destination, Shards};
 use haul_transfer::batch::{Archive, Batch, BatchOptions, Entries, GroupOptions, Summary};
 use haul_transfer::disk::Layer;
@@ -117,13 +118,19 @@ impl Lot {
                 staging: self.dir.path().to_owned(),
             }
         });
+        let mut options = BatchOptions {
+            directory: self.dir.path().to_owned(),
+            ..self.options.clone()
+        };
+        // As the command line has it: one number for files of all sizes.
+        options.dispatch.per_host = match self.get.connections {
+            Connections::Auto { max } => Limit::Auto { max },
+            Connections::Fixed(number) => Limit::Fixed(number),
+        };
         let batch = Batch {
             client: Client::new(self.client.clone()).unwrap(),
             get: self.get.clone(),
-            options: BatchOptions {
-                directory: self.dir.path().to_owned(),
-                ..self.options.clone()
-            },
+            options,
             manifest,
             archive,
             events: sender,

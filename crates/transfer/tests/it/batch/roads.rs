@@ -358,7 +358,7 @@ async fn a18_a_host_that_says_403_to_more_than_four_at_once_is_learnt() {
     });
     let origin = origin.start().await;
     let mut lot = Lot::new();
-    lot.get.connections = Connections::Auto { max: 16 };
+    lot.get.connections = Connections::Auto { max: 128 };
     lot.get.retry.base = Duration::from_millis(20);
     let ran = lot
         .get((0..120).map(|n| origin.url(&format!("/{n}"))))
