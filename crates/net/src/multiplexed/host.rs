@@ -3,7 +3,7 @@
 //! While a connection is being made that may come to be shared, all others for the route wait for it: each would otherwise make
 //! its own, for nothing. When it turns out that the origin has HTTP/1.1 alone, or is too near for anything else, they go on at
 //! once, each for itself. A failure to connect is that of all who waited. One that was only thought to be near is found out by
-//! how long its answers take.
+//! how long its answers take; then nobody waits, for there are connections that go on.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -139,6 +139,9 @@ impl Host {
             state.flight = Some(Arc::clone(&flight));
             return Attempt::Turn(Turn::Open(Opening::new(Arc::clone(self), flight)));
         }
+        if state.is_served_apart() {
+            return Attempt::Turn(Turn::Separate);
+        }
         Attempt::Wait(state.flight.clone())
     }
 
@@ -212,6 +215,11 @@ impl State {
             !lane.connection.is_open() || lane.busy == 0 && lane.since.elapsed() >= REST
         };
         closed.extend(self.lanes.extract_if(.., is_over));
+    }
+
+    /// Whether requests had connections of their own until the way turned out to be long: these go on until there is one to share.
+    pub(super) fn is_served_apart(&self) -> bool {
+        self.next == 0 && self.wait.is_some()
     }
 
     /// Lets a request on, where there is room.

@@ -51,8 +51,7 @@ impl Opening {
     /// waited for. So it is where connections of one's own are known to do, which go on to be used. Else all who wait are told.
     pub(crate) fn failed(self, error: &Error) -> bool {
         let mut state = self.host.lock();
-        let never_shared = state.next == 0;
-        if never_shared && state.wait.is_some() {
+        if state.is_served_apart() {
             state.separate = Some(Apart::Lasting);
             return true;
         }

@@ -60,8 +60,12 @@ use memory::Memory;
 use places::Places;
 use slab::{Id, List, Slab};
 
-/// How many times the window may be put aside in a second: past a slow host's million jobs within a minute.
+/// How many times the window may be read in a second, if not all of it is for hosts that have room: past a slow host's million jobs
+/// within a minute.
 const AHEAD: u64 = 4;
+
+/// How far those that had room may be ahead of that pace, and so the longest that reading ahead waits for them.
+const DEBT: Duration = Duration::from_secs(1);
 
 /// Holds jobs and says which one is next. `T` is what the driver knows of a job.
 #[derive(Debug)]
@@ -87,7 +91,7 @@ pub struct Dispatch<T> {
     resting: BTreeSet<(Duration, Id)>,
     /// How many run.
     places: Places,
-    /// How fast is read past hosts that crowd.
+    /// How fast is read past hosts that crowd: where those that do not take as much, others are found soon enough.
     ahead: Bucket,
     /// Jobs of suspect hosts that have never answered.
     doubtful: usize,
@@ -167,6 +171,9 @@ impl<T> Dispatch<T> {
 
     /// Takes a job for a host: `scheme://name:port`, or whatever else tells origins apart.
     pub fn add(&mut self, host: &str, job: T, now: Duration) {
+        if self.ahead.take(now, 0) < DEBT {
+            self.ahead.take(now, 1);
+        }
         let host = match self.names.get(host) {
             Some(id) => *id,
             None => self.meet(host, now),
