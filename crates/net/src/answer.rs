@@ -54,7 +54,8 @@ pub struct Answer {
     pub peer: Option<SocketAddr>,
     /// How long the steps took.
     pub timings: Timings,
-    /// How many requests the peer takes at once over the connections that requests share, where they do: HTTP/2. As far as it has told.
+    /// How many requests the peer takes at once over the connections that requests share, where there is one by now: HTTP/2. As far as
+    /// it has told.
     pub multiplexed: Option<usize>,
     pub(crate) body: Body,
 }

@@ -82,8 +82,10 @@ impl Client {
         fetch: &Fetch<'_>,
         (route, host): (Route, &Host),
     ) -> Result<(Answer, AllShown), Error> {
-        let (answer, shown) = self.ask_alone(way, fetch, route).await?;
+        let (mut answer, shown) = self.ask_alone(way, fetch, route).await?;
         self.learn(host, answer.timings);
+        // Another's request may have brought a connection to share meanwhile: for whoever comes next.
+        answer.multiplexed = host.streams();
         Ok((answer, shown))
     }
 

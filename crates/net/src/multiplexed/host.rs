@@ -170,6 +170,13 @@ impl Host {
         self.lock().wait.unwrap_or_default()
     }
 
+    /// How many requests the peer takes at once, where there is a connection to share.
+    pub(crate) fn streams(&self) -> Option<usize> {
+        let state = self.lock();
+        let lane = state.lanes.first().filter(|_| state.separate.is_none())?;
+        Some(state.most * lane.connection.streams())
+    }
+
     /// Whether there is a connection, which may have no room.
     pub(crate) fn is_connected(&self) -> bool {
         !self.lock().lanes.is_empty()

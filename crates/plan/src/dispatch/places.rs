@@ -14,8 +14,8 @@ use super::job::{Job, Stage};
 use super::options::DispatchOptions;
 use super::slab::{Id, List, Slab};
 
-/// How long a job may be without an answer and keep its place: at least, lest a link's jitter fill the limbo; and at most.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How long a job may be without an answer and keep its place: at least, for a busy moment on either side is nothing; and at most.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// So many times what unknown hosts usually take: much more costs much, and whoever is in limbo by mistake loses nothing.
 const UNUSUAL: f64 = 1.25;

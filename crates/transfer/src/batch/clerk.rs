@@ -4,6 +4,8 @@
 //! they *done*: counted, told, and written down. So a row never stands for what a power cut could take, and what one costs is a
 //! group of files.
 
+use std::time::Duration;
+
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -17,6 +19,10 @@ use crate::manifest::{Row, RowError, State};
 
 /// Hand-overs that are taken at once.
 const ARMFUL: usize = 64;
+
+/// When nothing has come for this long, a group is no longer waited with: at least; and so many times what the last one took, so that
+/// a slow disk is not kept busy by files that come one by one.
+const QUIET: (Duration, u32) = (Duration::from_millis(50), 8);
 
 /// What the clerk is told.
 #[derive(Debug)]
@@ -99,6 +105,7 @@ impl Clerk {
     pub(super) fn work(mut self, runtime: &Handle, mut deliveries: mpsc::Receiver<Vec<Delivery>>) {
         let mut armful = Vec::with_capacity(ARMFUL);
         let mut due = Instant::now();
+        let mut quiet = QUIET.0;
         loop {
             let idle = self.sink.group().0 == 0 && self.books.is_settled();
             let came = runtime.block_on(async {
@@ -106,7 +113,7 @@ impl Clerk {
                 if idle {
                     return Some(came.await);
                 }
-                timeout_at(due, came).await.ok()
+                timeout_at(due.min(Instant::now() + quiet), came).await.ok()
             });
             if idle {
                 due = Instant::now() + self.options.linger;
@@ -119,9 +126,11 @@ impl Clerk {
                 }
             }
             let ended = came == Some(0);
-            if ended || Instant::now() >= due {
+            let begun = Instant::now();
+            if ended || came.is_none() || begun >= due {
                 self.commit();
                 due = Instant::now() + self.options.linger;
+                quiet = QUIET.0.max(QUIET.1 * begun.elapsed());
             }
             if ended {
                 return self.finish();
