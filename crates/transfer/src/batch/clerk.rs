@@ -20,8 +20,8 @@ use crate::manifest::{Row, RowError, State};
 /// Hand-overs that are taken at once.
 const ARMFUL: usize = 64;
 
-/// When nothing has come for this long, a group is no longer waited with: at least; and so many times what the last one took, so that
-/// a slow disk is not kept busy by files that come one by one.
+/// When no file has come for this long, a group is not waited with: at least; and so many times what the last one took, so that a slow
+/// disk is not kept busy by files that come one by one.
 const QUIET: (Duration, u32) = (Duration::from_millis(50), 8);
 
 /// What the clerk is told.
@@ -93,19 +93,33 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 /// The clerk.
 pub(super) struct Clerk {
     /// Counts, tells and writes down.
-    pub(super) books: Books,
+    books: Books,
     /// How large groups are.
-    pub(super) options: GroupOptions,
+    options: GroupOptions,
     /// Where files go.
-    pub(super) sink: Box<dyn Sink>,
+    sink: Box<dyn Sink>,
+    /// When the last file came.
+    latest: Instant,
+    /// When none has come for this long, the group is not waited with.
+    quiet: Duration,
 }
 
 impl Clerk {
+    /// A clerk with empty hands.
+    pub(super) fn new(books: Books, options: GroupOptions, sink: Box<dyn Sink>) -> Self {
+        Self {
+            books,
+            options,
+            sink,
+            latest: Instant::now(),
+            quiet: QUIET.0,
+        }
+    }
+
     /// Works until nobody sends any more.
     pub(super) fn work(mut self, runtime: &Handle, mut deliveries: mpsc::Receiver<Vec<Delivery>>) {
         let mut armful = Vec::with_capacity(ARMFUL);
         let mut due = Instant::now();
-        let mut quiet = QUIET.0;
         loop {
             let idle = self.sink.group().0 == 0 && self.books.is_settled();
             let came = runtime.block_on(async {
@@ -113,7 +127,7 @@ impl Clerk {
                 if idle {
                     return Some(came.await);
                 }
-                timeout_at(due.min(Instant::now() + quiet), came).await.ok()
+                timeout_at(self.due(due), came).await.ok()
             });
             if idle {
                 due = Instant::now() + self.options.linger;
@@ -126,15 +140,21 @@ impl Clerk {
                 }
             }
             let ended = came == Some(0);
-            let begun = Instant::now();
-            if ended || came.is_none() || begun >= due {
+            if ended || Instant::now() >= self.due(due) {
                 self.commit();
                 due = Instant::now() + self.options.linger;
-                quiet = QUIET.0.max(QUIET.1 * begun.elapsed());
             }
             if ended {
                 return self.finish();
             }
+        }
+    }
+
+    /// When the group is made durable that is to be so `linger` after its first file: sooner, if no other comes.
+    fn due(&self, linger: Instant) -> Instant {
+        match self.sink.group().0 {
+            0 => linger,
+            _ => linger.min(self.latest + self.quiet),
         }
     }
 
@@ -148,6 +168,7 @@ impl Clerk {
     fn take(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Written(written) => {
+                self.latest = Instant::now();
                 if let Err(ended) = self.sink.take(written) {
                     self.books.enter(*ended);
                 }
@@ -167,9 +188,11 @@ impl Clerk {
 
     /// Makes the group durable, then writes its rows.
     fn commit(&mut self) {
+        let begun = Instant::now();
         for ended in self.sink.commit() {
             self.books.enter(ended);
         }
+        self.quiet = QUIET.0.max(QUIET.1 * begun.elapsed());
         if !self.books.settle() {
             return;
         }

@@ -71,11 +71,8 @@ impl Floor {
             (batch.events.clone(), stop.clone()),
             manifest,
         );
-        let clerk = Clerk {
-            books,
-            options: batch.options.group,
-            sink: sink(batch.archive, batch.get.existing),
-        };
+        let sink = sink(batch.archive, batch.get.existing);
+        let clerk = Clerk::new(books, batch.options.group, sink);
         let small = batch.options.dispatch.per_host.most();
         let shared = Arc::new(Shared::new(Start {
             engine: Inner::of_batch(batch.client, (batch.get, small), larger),

@@ -1,6 +1,7 @@
 //! Batches that end before their lists.
 
 use std::sync::mpsc;
+use std::time::Duration;
 
 use haul_lab::{Content, Origin, Resource, When, breakage};
 
@@ -40,10 +41,12 @@ async fn a_list_that_stands_still_holds_up_neither_downloads_nor_a_stop() {
         writer.send(origin.url(&format!("/{number}"))).unwrap();
     }
     let lines = entries_of(pipe);
-    let lot = Lot {
+    let mut lot = Lot {
         enough: Some(5),
         ..lot
     };
+    // Nor are files without their names while no other comes, however long they might wait for one.
+    lot.options.group.linger = Duration::from_secs(3600);
     let ran = lot.run(lines).await;
     assert_eq!(ran.counts(), (5, 0, 0));
     assert!(!ran.summary.complete, "nobody knows what would have come");
