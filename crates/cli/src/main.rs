@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod exit;
+mod heap;
 mod limits;
 mod message;
 mod output;
@@ -22,6 +23,7 @@ use args::{Args, Command};
 use message::Form;
 
 fn main() -> ExitCode {
+    heap::bound();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
