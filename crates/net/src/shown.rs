@@ -28,7 +28,7 @@ const PARTS: [&str; 10] = [
 ];
 
 /// Names too short to be looked for within others: of S3, GCS, Azure, CloudFront, Akamai, and of nobody in particular.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "auth",
     "code",
     "hdnea",
@@ -41,6 +41,7 @@ const NAMES: [&str; 16] = [
     "pass",
     "policy",
     "pwd",
+    "sas",
     "sid",
     "sig",
     "sign",
@@ -181,6 +182,7 @@ mod tests {
             "api_key",
             "%74oken",
             "client_secret",
+            "sas",
         ] {
             let url = format!("https://h.test/f?a=1&{name}=s3cret%3D&b=2#{name}=s3cret");
             let expected = format!("https://h.test/f?a=1&{name}=***&b=2#{name}=***");

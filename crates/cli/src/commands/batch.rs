@@ -10,7 +10,7 @@ use haul_net::ClientConfig;
 use haul_plan::Checksum;
 use haul_transfer::batch::{Batch, BatchOptions, Halt, Summary};
 use haul_transfer::manifest::Row;
-use haul_transfer::{Event, GetOptions};
+use haul_transfer::{Class, Event, GetOptions};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -146,25 +146,40 @@ fn lines(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     if !args.messages.quiet {
-        if summary.complete && summary.listed == 0 {
+        if summary.complete && summary.listed == 0 && summary.halted.is_none() {
             lines.push(message::warning_text("the lists name nothing to download"));
         }
         lines.push(report::summary_line(summary, elapsed, width));
     }
     if let Some(why) = &summary.halted {
-        let text = format!(
-            "stopped before all was done: {}",
-            message::harmless(&why.text)
-        );
+        let why = message::harmless(&why.text);
+        let text = match is_all(summary) {
+            true => why,
+            false => format!("stopped before all was done: {why}"),
+        };
         lines.push(message::error_text(&text, None));
     }
     let hint = match summary.done {
+        _ if are_lasting(summary) => {
+            "they would fail again: look at the list, and at what it or the flags say that files must be".to_owned()
+        }
         // There is no archive to go on with.
         0 if args.batch.tar.is_some() => "the same command tries those again".to_owned(),
         _ => again(args, "tries those again"),
     };
     lines.extend(report::failures(summary, &hint));
     lines
+}
+
+/// Whether every job has ended.
+fn is_all(summary: &Summary) -> bool {
+    summary.complete && summary.done + summary.skipped + summary.failed == summary.listed
+}
+
+/// Whether all that failed did so for what it is, and not for what was the matter just then.
+fn are_lasting(summary: &Summary) -> bool {
+    let lasting = |class| matches!(class, Class::Usage | Class::Verification);
+    summary.causes.iter().all(|cause| lasting(cause.class))
 }
 
 /// The one task of a batch, and what is told of it.
@@ -208,9 +223,7 @@ impl BatchCrew {
 
     fn exit(&self) -> Exit {
         let summary = &self.summary;
-        let all =
-            summary.complete && summary.done + summary.skipped + summary.failed == summary.listed;
-        let asked = self.asked.is_cancelled() && !all;
+        let asked = self.asked.is_cancelled() && !is_all(summary);
         match self.undelivered {
             Some(exit) if !asked => exit,
             _ => Exit::of_batch(summary, asked),

@@ -6,7 +6,7 @@ use super::Dispatch;
 use super::host::Listed;
 use super::job::Stage;
 use super::options::{GivenUp, Next, Ticket};
-use super::slab::Id;
+use super::slab::{Id, List};
 
 impl<T> Dispatch<T> {
     /// What to do now. A job that is given out runs until [`Self::ended`] or [`Self::again`] is called with its ticket.
@@ -70,28 +70,41 @@ impl<T> Dispatch<T> {
     /// Whose turn it is, and where its job begins.
     fn choose(&mut self, now: Duration) -> Option<(Id, Stage)> {
         if let Some(host) = self.suspect.front() {
-            let alone = self.ready.is_empty();
+            let alone = self.ready.is_empty() && self.unknown.is_empty();
             if let Some(stage) = self.places.for_probe(&mut self.jobs, alone, now) {
                 return Some((host, stage));
             }
         }
-        let host = self.turn(now)?;
-        let known = self.hosts[host].heard.is_some();
-        let room = self.places.has_room(&mut self.jobs, known, now);
-        room.then_some((host, Stage::Connecting))
+        self.pass_over_silent(now);
+        // Whoever is within his turn goes on with it.
+        let warm = self
+            .ready
+            .front()
+            .is_some_and(|host| self.hosts[host].goes_on());
+        let known_first = warm || !self.unknown_next;
+        let turns = [known_first, !known_first];
+        let known = turns.into_iter().find(|known| {
+            let some = !self.of(*known).is_empty();
+            some && self.places.has_room(&mut self.jobs, *known, now)
+        })?;
+        let host = self.of(known).front()?;
+        self.unknown_next = known;
+        Some((host, Stage::Connecting))
     }
 
-    /// Whose turn it is of those that are ready. One that has never answered, and is longer about it than others were, gets no
-    /// further request until it does: it may be dead.
-    fn turn(&mut self, now: Duration) -> Option<Id> {
+    /// Hosts of which a job may run: those that have answered, or the others.
+    fn of(&self, known: bool) -> &List {
+        if known { &self.ready } else { &self.unknown }
+    }
+
+    /// A host that has never answered, and is longer about it than others were, gets no further request until it does: it may be
+    /// dead.
+    fn pass_over_silent(&mut self, now: Duration) {
         let patience = self.places.patience();
-        loop {
-            let id = self.ready.front()?;
-            let host = &mut self.hosts[id];
-            if !host.is_slow_to_answer(patience, now) {
-                return Some(id);
-            }
-            host.silent = true;
+        while let Some(id) = self.unknown.front()
+            && self.hosts[id].is_slow_to_answer(patience, now)
+        {
+            self.hosts[id].silent = true;
             self.file(id, false, now);
         }
     }
@@ -134,10 +147,11 @@ impl<T> Dispatch<T> {
     fn until(&self) -> Option<Duration> {
         let later = self.later.first().map(|(due, _)| *due);
         let rested = self.resting.first().map(|(until, _)| *until);
-        let room = self.ready.front().and_then(|host| {
-            let known = self.hosts[host].heard.is_some();
-            self.places.next_room(&self.jobs, known)
-        });
+        let waiting = [true, false]
+            .into_iter()
+            .filter(|known| !self.of(*known).is_empty());
+        let room = waiting.filter_map(|known| self.places.next_room(&self.jobs, known));
+        let room = room.min();
         later.into_iter().chain(rested).chain(room).min()
     }
 }

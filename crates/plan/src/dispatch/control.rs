@@ -149,6 +149,15 @@ impl HostControl {
         }
     }
 
+    /// From the start again.
+    pub(super) fn restart(&mut self, now: Duration) {
+        if !self.fixed {
+            self.wanted = self.max.min(START);
+            self.phase = Phase::Climb(None);
+            self.moved(now);
+        }
+    }
+
     /// A job began as the `running`-th.
     pub(super) fn started(&mut self, job: u64, running: usize, now: Duration) {
         let target = self.target();

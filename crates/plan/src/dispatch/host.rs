@@ -23,8 +23,10 @@ const SHARE: u32 = 4;
 /// The list that a host stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Listed {
-    /// One of its jobs may run.
+    /// One of its jobs may run, and it has answered.
     Ready,
+    /// One of its jobs may run, and nobody has heard of it.
+    Unknown,
     /// One of its jobs may try whether it can be reached.
     Suspect,
     /// Its jobs are refused.
@@ -159,8 +161,17 @@ impl Host {
         } else if self.standing.is_suspect() {
             (self.running == 0).then_some(Listed::Suspect)
         } else {
-            (self.used() < self.limit(options)).then_some(Listed::Ready)
+            let ready = match self.heard {
+                Some(_) => Listed::Ready,
+                None => Listed::Unknown,
+            };
+            (self.used() < self.limit(options)).then_some(ready)
         }
+    }
+
+    /// Whether a number that is never met may be one of slow answers: large files end late, and say nothing of it.
+    pub(super) fn is_of_small_files(&self) -> bool {
+        self.large <= SHARE
     }
 
     /// The control, made when it is first of use.
@@ -209,6 +220,9 @@ impl Host {
             control.set_max(most, now);
             if news {
                 control.leap(now);
+            } else if streams == 0 {
+                // As many connections would be another thing.
+                control.restart(now);
             }
         }
     }

@@ -79,8 +79,12 @@ pub struct Dispatch<T> {
     names: HashMap<Arc<str>, Id>,
     /// Hosts without jobs that are worth it.
     memory: Memory,
-    /// Hosts of which a job may run, in the order of their turns.
+    /// Hosts of which a job may run, in the order of their turns: those that have answered.
     ready: List,
+    /// And those of which nobody has heard.
+    unknown: List,
+    /// Whether it is their turn, where both may.
+    unknown_next: bool,
     /// Hosts of which a job may try whether they can be reached.
     suspect: List,
     /// Hosts whose jobs are refused.
@@ -113,6 +117,8 @@ impl<T> Dispatch<T> {
             names: HashMap::new(),
             memory: Memory::default(),
             ready: List::default(),
+            unknown: List::default(),
+            unknown_next: false,
             suspect: List::default(),
             dead: List::default(),
             later: BTreeSet::new(),
@@ -146,7 +152,8 @@ impl<T> Dispatch<T> {
     /// other hosts would help. Whether the list names others nobody knows, and most lists name one alone; so they are looked for at
     /// a measured pace, lest a list of millions is copied for nothing.
     pub fn may_put_aside(&mut self, now: Duration) -> bool {
-        let hungry = self.ready.is_empty() && self.places.is_idle();
+        let waiting = !(self.ready.is_empty() && self.unknown.is_empty());
+        let hungry = !waiting && self.places.is_idle();
         if !hungry || !self.ahead.take(now, 0).is_zero() {
             return false;
         }
@@ -162,7 +169,8 @@ impl<T> Dispatch<T> {
             let host = &mut self.hosts[id];
             let waits = host.wants(&self.options, now).is_none()
                 && !(host.fresh.is_empty() && host.due.is_empty());
-            let more = host.control.as_mut().filter(|_| waits);
+            let small = host.is_of_small_files();
+            let more = host.control.as_mut().filter(|_| waits && small);
             if more.is_some_and(|control| control.waited(now)) {
                 self.file(id, false, now);
             }
@@ -294,6 +302,7 @@ impl<T> Dispatch<T> {
         };
         let list = match wanted {
             Listed::Ready => &mut self.ready,
+            Listed::Unknown => &mut self.unknown,
             Listed::Suspect => &mut self.suspect,
             Listed::Dead => &mut self.dead,
         };
@@ -308,6 +317,7 @@ impl<T> Dispatch<T> {
     fn unlist(&mut self, id: Id) {
         let list = match self.hosts[id].listed.take() {
             Some(Listed::Ready) => &mut self.ready,
+            Some(Listed::Unknown) => &mut self.unknown,
             Some(Listed::Suspect) => &mut self.suspect,
             Some(Listed::Dead) => &mut self.dead,
             None => return,

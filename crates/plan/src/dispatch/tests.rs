@@ -73,6 +73,33 @@ fn a_turn_ends() {
 }
 
 #[test]
+fn c3_large_files_that_never_end_ask_for_no_more_of_them() {
+    let list: Vec<(&str, u32)> = (0..200).map(|n| ("a", n)).collect();
+    let mut dispatch = of(total(256), &list);
+    for second in 0..20 {
+        for (_, ticket) in all(&mut dispatch, ms(1_000 * second)) {
+            dispatch.delivering(ticket, None, ms(1_000 * second));
+            dispatch.large(ticket, ms(1_000 * second));
+        }
+        dispatch.look(ms(1_000 * second + 999));
+    }
+    assert!(dispatch.running() <= 7, "{}", dispatch.running());
+}
+
+#[test]
+fn a_host_that_no_longer_multiplexes_begins_again_with_few() {
+    let list: Vec<(&str, u32)> = (0..600).map(|n| ("a", n)).collect();
+    let mut dispatch = of(total(256), &list);
+    let first = all(&mut dispatch, ms(0));
+    dispatch.delivering(first[0].1, Some(256), ms(50));
+    assert_eq!(dispatch.limit_of("a"), Some(256));
+    let others = all(&mut dispatch, ms(50));
+    assert_eq!(first.len() + others.len(), 256);
+    dispatch.delivering(others[0].1, None, ms(100));
+    assert_eq!(dispatch.limit_of("a"), Some(4));
+}
+
+#[test]
 fn what_is_tried_again_comes_when_it_is_due_and_before_what_is_new() {
     let mut dispatch = of(total(1), &[("a", 1), ("a", 2), ("a", 3)]);
     let one = all(&mut dispatch, ms(0))[0].1;

@@ -77,6 +77,23 @@ fn c3_one_dead_host_holds_up_nothing_but_its_own_jobs() {
 }
 
 #[test]
+fn c3_a_thousand_dead_hosts_hold_up_nothing_of_one_that_lives() {
+    let mut world = |ask: Ask| match ask.host {
+        0 => Fate::File {
+            head: ms(50),
+            body: Duration::ZERO,
+            bytes: 4096,
+        },
+        _ => Fate::Unreachable(ms(10_000)),
+    };
+    let list = (0..20_000u32).map(|n| if n % 20 == 0 { 1 + n / 20 } else { 0 });
+    let outcome = run(&mut world, DispatchOptions::default(), list);
+    assert_eq!(outcome.done, 19_000);
+    // A hundred and twenty-eight at a time, and a few round trips to find that number.
+    assert!(outcome.done_at < ms(12_000), "{:?}", outcome.done_at);
+}
+
+#[test]
 fn c3_one_slow_host_holds_up_nothing_but_its_own_jobs() {
     let options = DispatchOptions {
         window: 500,

@@ -362,6 +362,13 @@ impl<'a, L: Iterator<Item = u32>> Batch<'a, L> {
         let next = event.into_iter().chain(until).chain(look).min();
         let next = next.expect("something must happen, or jobs are lost");
         assert!(next >= self.now, "time goes on");
+        // The driver has the dispatcher look once a second.
+        let second = Duration::from_secs(self.now.as_secs() + 1);
+        if next >= second {
+            self.now = second;
+            self.dispatch.look(second);
+            return;
+        }
         self.now = next;
         if event == Some(next)
             && let Some(Reverse((_, id, event))) = self.events.pop()

@@ -71,17 +71,13 @@ impl Counts {
         cause.or_insert_with(|| (0, told.text.clone())).0 += 1;
     }
 
-    /// Why too many have failed, if so many have.
-    fn exceeds(&self, limit: ErrorLimit) -> Option<String> {
+    /// Why too many have failed, if so many have. `more`: how many failed, and how many ended, that are not counted yet.
+    fn exceeds(&self, limit: ErrorLimit, more: (u64, usize)) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = tally.done + tally.skipped + tally.failed;
-        let exceeded = limit.exceeded(tally.failed, ended);
-        exceeded.then(|| {
-            format!(
-                "{} of {ended} jobs failed, which is more than may",
-                tally.failed
-            )
-        })
+        let failed = tally.failed + more.0;
+        let ended = tally.done + tally.skipped + tally.failed + more.1 as u64;
+        let exceeded = limit.exceeded(failed, ended);
+        exceeded.then(|| format!("{failed} of {ended} jobs failed, which is more than may"))
     }
 
     /// The batch ends before its lists; the first reason is the one to tell.
@@ -108,6 +104,8 @@ pub(super) struct Books {
     manifest: Option<Manifest>,
     /// What ended and is not written down yet.
     ends: Vec<Ended>,
+    /// How many of those failed.
+    failed: u64,
     /// Whether something could not be written down.
     broken: bool,
 }
@@ -127,6 +125,7 @@ impl Books {
             stop,
             manifest,
             ends: Vec::new(),
+            failed: 0,
             broken: false,
         }
     }
@@ -140,7 +139,14 @@ impl Books {
                 return;
             }
         }
+        self.failed += u64::from(ended.row.state == State::Failed);
         self.ends.push(ended);
+    }
+
+    /// Whether more have failed than may, once those are counted that wait to be written down.
+    pub(super) fn is_pressing(&self) -> bool {
+        let exceeds = |limit| self.counts.exceeds(limit, (self.failed, self.waiting()));
+        self.failed > 0 && self.limit.and_then(exceeds).is_some()
     }
 
     /// How many ends wait to be written down.
@@ -157,6 +163,7 @@ impl Books {
     /// it again. After that nothing is.
     pub(super) fn settle(&mut self) -> bool {
         let ends = std::mem::take(&mut self.ends);
+        self.failed = 0;
         if let Err(error) = self.write(&ends) {
             self.broken = true;
             self.halt(&error);
@@ -178,7 +185,10 @@ impl Books {
 
     fn tell(&self, Ended { row, error }: Ended) {
         self.counts.enter(&row, error.as_ref());
-        if let Some(why) = self.limit.and_then(|limit| self.counts.exceeds(limit)) {
+        if let Some(why) = self
+            .limit
+            .and_then(|limit| self.counts.exceeds(limit, (0, 0)))
+        {
             self.counts.halt(Halt::TooManyFailed, why);
             self.stop.cancel();
         }

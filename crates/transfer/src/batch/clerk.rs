@@ -158,11 +158,12 @@ impl Clerk {
         }
     }
 
-    /// Whether enough has come for a group.
+    /// Whether enough has come for a group, or too much has failed for another.
     fn is_full(&self) -> bool {
         let (files, bytes) = self.sink.group();
         let most = self.options.files;
-        files >= most || bytes >= self.options.bytes || self.books.waiting() >= most
+        let enough = files >= most || bytes >= self.options.bytes;
+        enough || self.books.waiting() >= most || self.books.is_pressing()
     }
 
     fn take(&mut self, delivery: Delivery) {
