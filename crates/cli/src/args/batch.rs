@@ -27,7 +27,7 @@ pub(crate) struct BatchArgs {
     /// Without it `img[001-100].jpg` and `{a,b}.txt` stand for many URLs, as curl reads them.
     #[arg(short, long)]
     pub(crate) globoff: bool,
-    /// At most N files at once [default: found by itself, up to 16 of an origin].
+    /// At most N files at once [default: found by itself, up to 128 of an origin].
     #[arg(
         short,
         long,

@@ -22,7 +22,7 @@ use super::options::{Board, Summary};
 use super::present::Present;
 use super::shared::{Shared, Start};
 use super::sink::{Folder, Sink, Tape};
-use super::table::deliver;
+use super::table::{ARMFUL, deliver};
 use super::{Archive, Batch};
 use crate::event::{Event, EventSender};
 use crate::get::Inner;
@@ -78,7 +78,7 @@ impl Floor {
             engine: Inner::of_batch(batch.client, (batch.get, small), larger),
             dispatch: Dispatch::new(batch.options.dispatch),
             low: batch.options.dispatch.window / 2,
-            open: 2 * batch.options.group.files,
+            open: (2 * batch.options.group.files).max(ARMFUL),
             patience: batch.options.patience,
             clerk: deliveries,
             stop: stop.clone(),
@@ -157,7 +157,11 @@ impl Floor {
                 let text = self.shared.underway.named(job, text);
                 let _ = self.events.send(Event::Warning { job, text }).await;
             }
-            event => self.shared.underway.on(&event),
+            event => {
+                if let Some(ticket) = self.shared.underway.on(&event) {
+                    self.shared.answered_large(ticket);
+                }
+            }
         }
     }
 

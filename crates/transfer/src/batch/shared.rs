@@ -1,6 +1,6 @@
 //! What the workers of a batch share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,6 +52,8 @@ pub(super) struct Shared {
     denials: Mutex<Denials>,
     /// Leave to write an armful.
     pub(super) hands: Semaphore,
+    /// Armfuls that are written, or wait to be.
+    in_hand: AtomicUsize,
     /// Where files cannot be without a name.
     pub(super) nameless: Nameless,
     /// What a small file's body may take.
@@ -106,6 +108,7 @@ impl Shared {
             nameless: Nameless::default(),
             patience: start.patience,
             hands: Semaphore::new(HANDS),
+            in_hand: AtomicUsize::new(0),
             budget: crate::get::quick::budget(),
             stop: start.stop,
             fetched: AtomicU64::new(0),
@@ -133,9 +136,20 @@ impl Shared {
         self.begun.elapsed()
     }
 
-    /// The next job that may run now. None does while the clerk has more to do than it can: a look begins again.
+    /// An armful waits to be written until the answer is dropped.
+    pub(super) fn take_in_hand(&self) -> InHand<'_> {
+        self.in_hand.fetch_add(1, Ordering::Relaxed);
+        InHand(&self.in_hand)
+    }
+
+    /// Whether more has come than can be written: what comes besides would be held in memory, and open.
+    fn is_behind(&self) -> bool {
+        self.in_hand.load(Ordering::Relaxed) >= 2 * HANDS
+    }
+
+    /// The next job that may run now. None does while the clerk, or the disk, has more to do than it can: a look begins again.
     pub(super) fn next(&self) -> Option<(Ticket, Box<Errand>)> {
-        while !self.stop.is_cancelled() {
+        while !self.stop.is_cancelled() && !self.is_behind() {
             let room = self.clerk.try_reserve().ok()?;
             let next = self.dispatch().next(self.now());
             match next {
@@ -163,6 +177,12 @@ impl Shared {
             failures: given_up.failures,
         };
         Some(Delivery::failed(&errand, error))
+    }
+
+    /// The host of a large job that began without an answer has given one.
+    pub(super) fn answered_large(self: &Arc<Self>, ticket: Ticket) {
+        self.dispatch().large(ticket, self.now());
+        self.recruit();
     }
 
     /// Lets the dispatcher look at hosts that stand still, once a second: it looks at all of them.
@@ -245,6 +265,15 @@ const HANDS: usize = 4;
 
 /// How long the feeder sleeps at most before it looks again.
 const WAIT: Duration = Duration::from_millis(10);
+
+/// An armful that is written, or waits to be.
+pub(super) struct InHand<'a>(&'a AtomicUsize);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Why a job was not added.
 pub(super) enum Full {

@@ -26,7 +26,7 @@ use crate::manifest::{Row, State};
 use crate::options::GetOptions;
 
 /// Files that are written by one hand: some hundred microseconds' work.
-const ARMFUL: usize = 32;
+pub(super) const ARMFUL: usize = 32;
 
 /// Bytes of them that are enough for one hand, however few files they are.
 const HEAVY: u64 = 512 << 10;
@@ -81,6 +81,7 @@ pub(super) async fn deliver(parcels: Vec<Parcel>, shared: &Shared) {
     if parcels.is_empty() {
         return;
     }
+    let _in_hand = shared.take_in_hand();
     let count = u32::try_from(parcels.len()).unwrap_or(u32::MAX);
     let Ok(mut open) = Arc::clone(&shared.open).acquire_many_owned(count).await else {
         unreachable!("it is never closed")

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use haul_plan::dispatch::Ticket;
 use tokio::time::Instant;
 use url::Url;
 
@@ -20,27 +21,35 @@ struct Run {
     since: Instant,
     /// Bytes of it, where it goes a road that tells.
     bytes: Option<u64>,
+    /// What the dispatcher knows it by, until it is told that some came.
+    ticket: Option<Ticket>,
 }
 
 impl Underway {
     /// A job begins to run; until the answer is dropped it does.
-    pub(super) fn begin(&self, job: u64, url: &Url) -> Running<'_> {
+    pub(super) fn begin(&self, job: u64, url: &Url, ticket: Ticket) -> Running<'_> {
         let run = Run {
             url: url.clone(),
             since: Instant::now(),
             bytes: None,
+            ticket: Some(ticket),
         };
         self.lock().insert(job, run);
         Running { all: self, job }
     }
 
-    /// One of the larger jobs tells how far it is.
-    pub(super) fn on(&self, event: &Event) {
-        if let Event::Progress { job, done, .. } = event
-            && let Some(run) = self.lock().get_mut(job)
-        {
-            run.bytes = Some(*done);
-        }
+    /// One of the larger jobs tells how far it is. Its ticket, when for the first time there is more of it than before.
+    pub(super) fn on(&self, event: &Event) -> Option<Ticket> {
+        let Event::Progress { job, done, .. } = event else {
+            return None;
+        };
+        let mut runs = self.lock();
+        let run = runs.get_mut(job)?;
+        let more = run
+            .bytes
+            .replace(*done)
+            .is_some_and(|before| before < *done);
+        run.ticket.take_if(|_| more)
     }
 
     /// What one of them tells, with its URL in front; what comes after its end stands for itself.

@@ -46,7 +46,9 @@ pub(super) async fn work(shared: Arc<Shared>, first: (Ticket, Box<Errand>)) {
 async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
     errand.begun.get_or_insert_with(Instant::now);
     errand.attempts += 1;
-    let _running = shared.underway.begin(errand.job.id, &errand.job.url);
+    let _running = shared
+        .underway
+        .begin(errand.job.id, &errand.job.url, ticket);
     let ranges = match shared.nameless.road_of(&mut errand) {
         Road::Quick { ranges } => ranges,
         Road::Engine => return large(shared, ticket, errand, None).await,
@@ -77,11 +79,11 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
         () = shared.stop.cancelled() => return,
         came = quick.ask(|answer| heard(shared, ticket, answer)) => came,
     };
+    if came.is_ok() {
+        granted(shared, &mut errand);
+    }
     match came {
         Ok(Came::Whole(whole)) => {
-            if let Some(host) = errand.denied.take() {
-                shared.denials().granted(&host);
-            }
             ended(shared, ticket, whole.bytes, How::Done);
             let whole = *whole;
             lay(shared, Parcel { errand, whole }).await;
@@ -100,6 +102,13 @@ async fn run(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>) {
             large(shared, ticket, errand, Some(*begun)).await;
         }
         Err(failure) => failed(shared, ticket, errand, failure).await,
+    }
+}
+
+/// What had been denied was given after all.
+fn granted(shared: &Shared, errand: &mut Errand) {
+    if let Some(host) = errand.denied.take() {
+        shared.denials().granted(&host);
     }
 }
 

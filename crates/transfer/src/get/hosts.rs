@@ -86,9 +86,9 @@ impl Host {
         }
     }
 
-    /// The host's answers share a connection (HTTP/2): small requests need no leave to hold one of their own.
-    pub(super) fn share(&self) {
-        self.shared.store(true, Ordering::Relaxed);
+    /// Whether the host's answers share a connection (HTTP/2): small requests need no leave to hold one of their own.
+    pub(super) fn share(&self, shared: bool) {
+        self.shared.store(shared, Ordering::Relaxed);
     }
 
     fn is_shared(&self) -> bool {

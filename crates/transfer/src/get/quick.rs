@@ -156,8 +156,8 @@ impl Quick<'_> {
         let here = self.engine.hosts.of(&self.job.url);
         let leave = here.leave().await;
         let (answer, verdict) = self.send(&self.job.url).await?;
-        if answer.multiplexed.is_some() && !answer.redirected {
-            here.share();
+        if !answer.redirected {
+            here.share(answer.multiplexed.is_some());
         }
         let there = match answer.redirected {
             true => self.engine.hosts.of(&answer.url),

@@ -37,6 +37,17 @@ async fn every_file_is_in_its_place_and_has_a_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn groups_that_are_smaller_than_an_armful_hold_nothing_up() {
+    // As where few files may be open.
+    let (mut lot, origin) = (Lot::new(), shelf(200).start().await);
+    lot.options.group.files = 4;
+    let ran = lot
+        .get((0..200).map(|n| origin.url(&format!("/{n}"))))
+        .await;
+    assert_eq!(ran.counts(), (200, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn c5_what_may_heal_is_tried_again_and_the_rest_is_told_by_cause() {
     let lot = Lot::new();
     let broken = |rule| Resource::new(small(7)).rule(When::always(), rule);
