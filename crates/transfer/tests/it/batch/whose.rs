@@ -1,6 +1,7 @@
 //! Row C4 between runs: what lies under a name is the file of the URL that it came from, whatever the next list's order.
 
-use haul_lab::{Content, Origin, Resource};
+use haul_lab::{Asked, Content, Origin, Reply, Resource, When};
+use haul_plan::ResourceId;
 use haul_transfer::Existing;
 
 use super::{Lot, shelf, small};
@@ -139,4 +140,49 @@ async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
     let second = lot.get([b, a]).await;
     assert_eq!((second.counts(), second.summary.earlier), ((0, 0, 0), 2));
     assert_eq!(origin.asked().len(), 2);
+}
+
+/// Two URLs that want one name, and the origin that gives the first of them meanwhile: what another haul would do.
+async fn overtaken(lot: &Lot, by: &str) -> Origin {
+    let origin = photos(Resource::new).await;
+    let (path, of) = (lot.path("photo.jpg"), origin.url(by));
+    let lay = move |_: &Asked, _: &mut Reply| {
+        let id = ResourceId::of(&of.parse().unwrap()).to_string();
+        std::fs::write(&path, "another haul's").unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&path, "user.haul.from", id.as_bytes(), flags).unwrap();
+    };
+    let late = Resource::new(small(2)).rule(When::first(1), lay);
+    origin.swap("/b/photo.jpg", late);
+    origin
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_name_that_another_url_got_meanwhile_is_no_reason_to_skip() {
+    let lot = Lot::new();
+    if !lot.marks() {
+        return;
+    }
+    let origin = overtaken(&lot, "/a/photo.jpg").await;
+    let url = || [origin.url("/b/photo.jpg")];
+    let ran = lot.get(url()).await;
+    assert_eq!(ran.counts(), (0, 0, 1));
+    assert!(ran.error("/b/photo.jpg").contains("taken meanwhile"));
+    // As it says: the next run sees whose it is.
+    assert_eq!(lot.get(url()).await.counts(), (1, 0, 0));
+    let there = std::fs::read(lot.path("photo.jpg")).unwrap();
+    assert_eq!(there, b"another haul's");
+    lot.assert_file(&lot.suffixed(), &small(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_name_that_the_same_url_got_meanwhile_is_taken_for_there() {
+    let lot = Lot::new();
+    if !lot.marks() {
+        return;
+    }
+    let origin = overtaken(&lot, "/b/photo.jpg").await;
+    let ran = lot.get([origin.url("/b/photo.jpg")]).await;
+    assert_eq!(ran.counts(), (0, 1, 0));
+    assert_eq!(lot.listing(), ["photo.jpg"]);
 }
