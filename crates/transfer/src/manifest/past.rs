@@ -121,6 +121,22 @@ impl Past {
 
     /// Takes nothing for done any more: for a run whose result is to hold all of it.
     pub fn forget(&mut self) {
+    /// The URL of the job that was the last to be done under a path, if that is another job than the one of `url`. Reads in the file
+    /// only if it is.
+    #[must_use]
+    pub fn done_there_by_another(&self, url: &str, path: &str) -> Option<String> {
+        let last = self.index.done_last_under(path)?;
+        if self.index.find(url, Some(path)) == Some(last) {
+            return None;
+        }
+        match Scan::at(&*self.storage, &self.format, last.at).next() {
+            Ok(Found::Row { row, .. }) if row.url != url && row.path.as_deref() == Some(path) => {
+                Some(row.url)
+            }
+            _ => None,
+        }
+    }
+
         self.index = Index::default();
         self.shards.clear();
     }

@@ -186,3 +186,54 @@ async fn c4_a_name_that_the_same_url_got_meanwhile_is_taken_for_there() {
     assert_eq!(ran.counts(), (0, 1, 0));
     assert_eq!(lot.listing(), ["photo.jpg"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_without_marks_the_manifest_says_whose_a_file_is() {
+    for name in ["m.jsonl", "m.csv"] {
+        let (lot, origin) = (Lot::new(), photos(Resource::new).await);
+        let lot = Lot {
+            manifest: Some(name),
+            ..lot
+        };
+        let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+        assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));
+        if lot.marks() {
+            rustix::fs::removexattr(lot.path("photo.jpg"), "user.haul.from").unwrap();
+        }
+        let ran = lot.get([b, a]).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+        lot.assert_file("photo.jpg", &small(1));
+        lot.assert_file(&lot.suffixed(), &small(2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_without_marks_a_list_that_was_signed_anew_finds_its_files() {
+    let (lot, origin) = (Lot::new(), shelf(1).start().await);
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..lot
+    };
+    let url = |date: u64| origin.url(&format!("/0?X-Amz-Date={date}&X-Amz-Signature={date}"));
+    assert_eq!(lot.get([url(1)]).await.counts(), (1, 0, 0));
+    if lot.marks() {
+        rustix::fs::removexattr(lot.path("0"), "user.haul.from").unwrap();
+    }
+    assert_eq!(lot.get([url(2)]).await.counts(), (0, 1, 0));
+    assert_eq!(lot.listing(), ["0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_an_archive_that_grows_gets_no_second_entry_of_a_name() {
+    let origin = photos(Resource::new).await;
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        tar: Some(("all.tar", None)),
+        ..Lot::new()
+    };
+    let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+    assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));
+    let ran = lot.get([b, a]).await;
+    assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+    assert_ne!(ran.row("/b/photo.jpg").path.as_deref(), Some("photo.jpg"));
+}
