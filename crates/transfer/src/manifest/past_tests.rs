@@ -167,6 +167,24 @@ fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
 }
 
 #[test]
+fn a_manifest_is_of_files_or_of_an_archive() {
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = |n: u64, row: Row| {
+            let path = dir.path().join(format!("{n}{name}"));
+            drop(append(&path, &[row]));
+            let (manifest, past) = Manifest::open(&path).unwrap();
+            [false, true].map(|archive| manifest.is_for(&past, archive).is_ok())
+        };
+        assert_eq!(kind(0, row(0, true)), [true, false]);
+        assert_eq!(kind(1, placed(0, "t.tar", 512)), [false, true]);
+        // What a reader got, and what nobody did, is in neither.
+        assert_eq!(kind(2, placed(0, "-", 512)), [true, true]);
+        assert_eq!(kind(3, row(0, false)), [true, true]);
+    }
+}
+
+#[test]
 fn whose_job_was_the_last_to_be_done_under_a_path_is_known() {
     let under = |n: u64, done| Row {
         path: Some("d/f".into()),
