@@ -25,6 +25,7 @@ impl GetError {
             Self::BrokenStream { .. } => "broken off",
             Self::Checksum { .. } => "wrong checksum",
             Self::Exists { .. } => "the file exists already",
+            Self::Taken { .. } => "the name was taken meanwhile",
             Self::InTheWay { .. } => "something is in the way",
             Self::CompanionName { .. } => "a name of haul's own",
             Self::IsDirectory { .. } => "the name is a directory",

@@ -160,6 +160,12 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
+    /// The final name was free, and was given to another file while this one came.
+    #[error("{} was taken meanwhile by what is not known to be this URL's file: run it again", .path.display())]
+    Taken {
+        /// The name.
+        path: PathBuf,
+    },
     /// A name that a download needs beside the final one is taken by something that no haul left there.
     #[error("{} is in the way: {what}", .path.display())]
     InTheWay {
@@ -325,6 +331,7 @@ impl GetError {
             | Self::Piece { .. } => Class::Verification,
             Self::NoSource { last, .. } => last.class(),
             Self::Exists { .. }
+            | Self::Taken { .. }
             | Self::InTheWay { .. }
             | Self::CompanionName { .. }
             | Self::IsDirectory { .. }

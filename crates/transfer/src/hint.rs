@@ -27,7 +27,11 @@ impl GetError {
                 Some("an error page, perhaps: look at what the URL gives".into())
             }
             Self::HostDown { .. } => Some("try again when it is up".into()),
-            Self::Transport { .. } | Self::Interrupted { .. } | Self::Archive { .. } => None,
+            // What a batch alone says, in a line that has its hint in it.
+            Self::Taken { .. }
+            | Self::Transport { .. }
+            | Self::Interrupted { .. }
+            | Self::Archive { .. } => None,
             Self::Refused { .. } => Some(AT_FAULT.into()),
             Self::NotMeant { .. } | Self::Piece { .. } => Some(
                 "what was given of it may be of another version, or the origin's file is damaged"

@@ -152,6 +152,42 @@ async fn files_become_tar_shards_that_tar_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_for_one_destination_is_not_taken_for_done_by_another() {
+    let origin = serve(5).await;
+    let haul = Haul::new();
+    haul.write("list", list(&origin, 5));
+    let get = |manifest, to| {
+        let args = ["get", "-i", "list", "--manifest", manifest];
+        [&args[..], to].concat()
+    };
+    let (files, a, b) = (&[][..], &["--tar", "a.tar"][..], &["--tar", "b.tar"][..]);
+    haul.run(&get("a.jsonl", a)).await.assert_code(0);
+    haul.run(&get("f.csv", files)).await.assert_code(0);
+    let before = origin.asked().len();
+    for (manifest, to, words) in [
+        ("a.jsonl", b, "is of the archive a.tar, and not of b.tar"),
+        (
+            "a.jsonl",
+            files,
+            "manifest of the archive a.tar, and not of files",
+        ),
+        (
+            "f.csv",
+            b,
+            "f.csv is the manifest of files, and not of an archive",
+        ),
+    ] {
+        let ran = haul.run(&get(manifest, to)).await;
+        ran.assert_code(4).assert_says(words);
+        ran.assert_says("hint: give this run a manifest of its own");
+    }
+    assert!(!haul.path("b.tar").exists() && !haul.path("b.tar.haul-part").exists());
+    let again = haul.run(&get("a.jsonl", a)).await;
+    again.assert_code(0).assert_says("5 done before");
+    assert_eq!(origin.asked().len(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_of_an_archive_that_leaves_is_told_of_in_one_line() {
     let origin = serve(100).await;
     let haul = Haul::new();

@@ -72,6 +72,10 @@ impl Keeping {
             .tar
             .as_deref()
             .is_some_and(|tar| destination(tar).is_stream());
+        if let Some((manifest, past)) = manifest.as_ref().filter(|_| !stream) {
+            let fits = manifest.is_for(past, args.tar.is_some());
+            fits.map_err(|error| cannot_keep(&error, manifest_hint(&error)))?;
+        }
         let warnings = match (&args.manifest, &mut manifest) {
             (Some(path), Some((_, past))) => warnings(path, past, stream),
             _ => Vec::new(),
@@ -165,11 +169,15 @@ fn manifest_hint(error: &ManifestError) -> Option<&'static str> {
     Some(match error {
         ManifestError::Ending { .. } => "the ending says how it is written: --manifest done.jsonl",
         ManifestError::NotAManifest { .. } => "choose another name: nobody's file is overwritten",
+        ManifestError::OfFiles { .. } | ManifestError::OfArchive { .. } => ANOTHERS,
         ManifestError::NotAFile { .. } => "the next run reads it again, which takes a regular file",
         ManifestError::Locked { .. } => "wait for it, or give this run a manifest of its own",
         _ => return None,
     })
 }
+
+/// What to do where a manifest is another's.
+const ANOTHERS: &str = "give this run a manifest of its own, or what that one was written for";
 
 fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
     Some(match error {
@@ -181,6 +189,7 @@ fn archive_hint(error: &ArchiveError) -> Option<&'static str> {
         }
         ArchiveError::IsDirectory { .. } => "--tar names a file, -d a directory to put files into",
         ArchiveError::Locked { .. } => "wait for it, or write another archive",
+        ArchiveError::Another { .. } => ANOTHERS,
         ArchiveError::Lost { .. } => {
             "the manifest is another archive's: put back what it speaks of, or begin both anew"
         }

@@ -216,3 +216,22 @@ fn b5_what_lies_beside_a_finished_archive_is_not_written_over() {
     assert_eq!(std::fs::read(&at.part).unwrap(), b"theirs");
     assert_eq!(read(&std::fs::read(&at.path).unwrap()), at.entries);
 }
+
+#[test]
+fn what_is_known_of_another_archive_is_not_taken_for_this_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.tar");
+    for (size, shard) in [
+        (None, "a.tar"),
+        (None, "t-000000.tar"),
+        (Some(4096), "t.tar"),
+        (Some(4096), "a-000000.tar"),
+    ] {
+        let opened = Shards::open(options(&path, size), [(shard, 1024)]);
+        assert!(
+            matches!(&opened, Err(ArchiveError::Another { shard: other, .. }) if other == shard),
+            "{opened:?}"
+        );
+    }
+    assert_eq!(shards_in(dir.path()).len(), 0, "nothing was begun");
+}

@@ -43,6 +43,14 @@ pub enum ArchiveError {
         /// How long it is; 0 when it is gone.
         found: u64,
     },
+    /// What is known of earlier runs is known of another archive: what is in that one would be left out of this one.
+    #[error("the manifest is of the archive {shard}, and not of {}", .path.display())]
+    Another {
+        /// The one asked for.
+        path: PathBuf,
+        /// The other, as rows call it.
+        shard: String,
+    },
     /// No name for an entry.
     #[error("{} cannot be the name of an entry: {what}", .path.display())]
     Name {

@@ -132,7 +132,7 @@ impl Shards {
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::IsDirectory`], [`ArchiveError::Locked`],
-    /// [`ArchiveError::Lost`], [`ArchiveError::Local`].
+    /// [`ArchiveError::Lost`], [`ArchiveError::Another`], [`ArchiveError::Local`].
     pub fn open<'a>(
         options: ArchiveOptions,
         durable: impl IntoIterator<Item = (&'a str, u64)>,
@@ -160,11 +160,13 @@ impl Shards {
         let names = Names::new(path, options.shard_size.is_some());
         let mut ends = BTreeMap::new();
         for (shard, end) in durable {
-            if let Some(index) = names.index(shard) {
-                ends.entry(index)
-                    .and_modify(|last: &mut u64| *last = end.max(*last))
-                    .or_insert(end);
-            }
+            let Some(index) = names.index(shard) else {
+                let (path, shard) = (names.path(0), shard.to_owned());
+                return Err(ArchiveError::Another { path, shard });
+            };
+            ends.entry(index)
+                .and_modify(|last: &mut u64| *last = end.max(*last))
+                .or_insert(end);
         }
         let files = Files::open(names, options.shard_size, options.layer, &ends)?;
         Ok(Self(Out::Files(Box::new(files))))

@@ -3,7 +3,7 @@
 //! Names without a suffix go by the order of a list: the first of several URLs gets it. With another list, or the same in another
 //! order, that would be another one, and what lies there since an earlier run would be taken for its file. Three things tell:
 //! the mark that files of ours carry, where the file system has attributes; that the name with this URL's own suffix
-//! lies beside it, which nobody else would be given; and the manifest. Where none of them does - somebody else's file - it is taken for
+//! lies beside it, which nobody else would be given; and the manifest, by the last row of a job that was done under the name. Where none of them does - somebody else's file - it is taken for
 //! the one that is wanted, as `wget -nc` takes it.
 //!
 //! Nothing is asked of the system where nothing lies under a name, unless its directory holds too much to be known.
@@ -36,8 +36,10 @@ impl Owners<'_> {
     /// Whether the name is another URL's, so that this one gets one with a suffix.
     pub(super) fn is_anothers(&mut self, candidate: &Candidate<'_>) -> bool {
         let Some(directory) = self.directory else {
+            // Entries are never replaced: a second one of the name would hide the first from whoever unpacks them.
             let otherwise = candidate.otherwise();
-            return otherwise.is_some_and(|path| self.has_done(candidate.path(), &path));
+            return self.is_written_down_as_anothers(candidate.path())
+                || otherwise.is_some_and(|path| self.has_done(candidate.path(), &path));
         };
         let path = directory.join(candidate.path());
         if !self.may_lie(&path) {
@@ -47,6 +49,9 @@ impl Owners<'_> {
             Whose::None => return false,
             Whose::From(resource) if resource == ResourceId::of(self.url) => return false,
             Whose::From(_) if !self.replaces => return true,
+            Whose::Unknown if !self.replaces && self.is_written_down_as_anothers(&path) => {
+                return true;
+            }
             Whose::From(_) | Whose::Unknown => {}
         }
         let Some(otherwise) = candidate.otherwise().map(|path| directory.join(path)) else {
@@ -64,6 +69,18 @@ impl Owners<'_> {
         let url = shown(self.url);
         let done = |path: &Path| past.is_done(&url, Some(&named(path)));
         !done(path) && done(otherwise)
+    }
+
+    /// Whether the manifest says that what lies there came from another resource. Rows hold URLs as they are shown; what is masked
+    /// in both may differ, and then it is not known to be another's.
+    fn is_written_down_as_anothers(&self, path: &Path) -> bool {
+        let resource = |shown: &str| Url::parse(shown).map(|url| ResourceId::of(&url)).ok();
+        let url = shown(self.url);
+        let done = self
+            .past
+            .and_then(|past| past.done_there_by_another(&url, &named(path)));
+        let other = done.and_then(|other| resource(&other));
+        other.is_some() && other != resource(&url)
     }
 
     fn may_lie(&mut self, path: &Path) -> bool {

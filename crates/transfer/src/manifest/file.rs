@@ -30,6 +30,20 @@ pub enum ManifestError {
         /// The name.
         path: PathBuf,
     },
+    /// Its rows are of files in directories, none of which would be in the archive that is to be written.
+    #[error("{} is the manifest of files, and not of an archive", .path.display())]
+    OfFiles {
+        /// The name.
+        path: PathBuf,
+    },
+    /// Its rows are of an archive's entries, of which there are no files.
+    #[error("{} is the manifest of the archive {shard}, and not of files", .path.display())]
+    OfArchive {
+        /// The name.
+        path: PathBuf,
+        /// The archive, as rows call it.
+        shard: String,
+    },
     /// A directory, a FIFO, a device: nothing that can be read back.
     #[error("{} is no regular file", .path.display())]
     NotAFile {
@@ -144,6 +158,23 @@ impl Manifest {
             lost: false,
         };
         Ok((manifest, past))
+    }
+
+    /// Whether what `past` says is done is done for files in directories, or for an archive: of the one nothing is in the other, and rows
+    /// of both would stand for each other. Which archive it is of [`Shards::open`](crate::archive::Shards::open) sees.
+    ///
+    /// # Errors
+    /// [`ManifestError::OfFiles`], [`ManifestError::OfArchive`].
+    pub fn is_for(&self, past: &Past, archive: bool) -> Result<(), ManifestError> {
+        let path = self.path.clone();
+        match past.shards().next() {
+            _ if archive && past.has_files() => Err(ManifestError::OfFiles { path }),
+            Some((shard, _)) if !archive => Err(ManifestError::OfArchive {
+                path,
+                shard: shard.to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Takes rows, which [`Manifest::sync`] makes durable. What they speak of is durable already.

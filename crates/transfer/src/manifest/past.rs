@@ -85,6 +85,8 @@ pub struct Past {
     format: Format,
     index: Index,
     shards: VecDeque<(String, u64)>,
+    /// Whether rows are of files in directories.
+    files: bool,
     warnings: Vec<Warning>,
 }
 
@@ -119,10 +121,27 @@ impl Past {
         }
     }
 
+    /// The URL of the job that was the last to be done under a path, if that is another job than the one of `url`. Reads in the file
+    /// only if it is.
+    #[must_use]
+    pub fn done_there_by_another(&self, url: &str, path: &str) -> Option<String> {
+        let last = self.index.done_last_under(path)?;
+        if self.index.find(url, Some(path)) == Some(last) {
+            return None;
+        }
+        match Scan::at(&*self.storage, &self.format, last.at).next() {
+            Ok(Found::Row { row, .. }) if row.url != url && row.path.as_deref() == Some(path) => {
+                Some(row.url)
+            }
+            _ => None,
+        }
+    }
+
     /// Takes nothing for done any more: for a run whose result is to hold all of it.
     pub fn forget(&mut self) {
         self.index = Index::default();
         self.shards.clear();
+        self.files = false;
     }
 
     /// How many jobs are done.
@@ -140,6 +159,12 @@ impl Past {
     /// For each of the latest shards the end of the last entry that a row speaks of, in the order in which they were begun.
     pub fn shards(&self) -> impl Iterator<Item = (&str, u64)> {
         self.shards.iter().map(|(name, end)| (&**name, *end))
+    }
+
+    /// Whether rows are of files in directories, which are in no archive.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        self.files
     }
 
     /// Whether this path leads to the manifest itself: what is written there would take the place of all rows.
@@ -174,6 +199,7 @@ impl Past {
             format: opened.format.clone(),
             index: Index::for_rows(rows).map_err(io::Error::other)?,
             shards: VecDeque::new(),
+            files: false,
             warnings: Vec::new(),
         };
         let mut tally = Tally::new(opened.ours);
@@ -230,6 +256,7 @@ impl Past {
         };
         self.index
             .push(&row.url, row.path.as_deref(), Last { at, done });
+        self.files |= row.state == State::Done && row.shard.is_none();
         let placed = row.shard.as_ref().filter(|_| done);
         let Some(placed) = placed else { return handed };
         let known = self

@@ -165,3 +165,42 @@ fn what_was_handed_to_a_reader_is_not_done_for_a_later_run() {
         assert_eq!((jobs_done(&past, 3), past.shards().count()), (vec![], 0));
     }
 }
+
+#[test]
+fn a_manifest_is_of_files_or_of_an_archive() {
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = |n: u64, row: Row| {
+            let path = dir.path().join(format!("{n}{name}"));
+            drop(append(&path, &[row]));
+            let (manifest, past) = Manifest::open(&path).unwrap();
+            [false, true].map(|archive| manifest.is_for(&past, archive).is_ok())
+        };
+        assert_eq!(kind(0, row(0, true)), [true, false]);
+        assert_eq!(kind(1, placed(0, "t.tar", 512)), [false, true]);
+        // What a reader got, and what nobody did, is in neither.
+        assert_eq!(kind(2, placed(0, "-", 512)), [true, true]);
+        assert_eq!(kind(3, row(0, false)), [true, true]);
+    }
+}
+
+#[test]
+fn whose_job_was_the_last_to_be_done_under_a_path_is_known() {
+    let under = |n: u64, done| Row {
+        path: Some("d/f".into()),
+        ..row(n, done)
+    };
+    for name in BOTH {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let rows = [under(0, true), under(1, true), under(2, false)];
+        drop(append(&path, &rows));
+        let (_manifest, past) = Manifest::open(&path).unwrap();
+        let other = |n: u64| past.done_there_by_another(&format!("http://h.test/{n}"), "d/f");
+        for n in [0, 2, 3] {
+            assert_eq!(other(n).as_deref(), Some("http://h.test/1"));
+        }
+        assert_eq!(other(1), None);
+        assert_eq!(past.done_there_by_another("http://h.test/0", "d/g"), None);
+    }
+}

@@ -12,7 +12,7 @@ use std::io;
 
 use super::{Bytes, Sink, Written};
 use crate::batch::clerk::Ended;
-use crate::disk::{Rights, Target, Unnamed, or_here, sync_directory};
+use crate::disk::{Rights, Target, Unnamed, Whose, or_here, sync_directory, whose};
 use crate::error::GetError;
 use crate::get::quick::Body;
 use crate::manifest::{Row, State};
@@ -92,11 +92,7 @@ impl Sink for Folder {
             };
             match result {
                 Ok(()) => named.push((file, written)),
-                // It appeared meanwhile: it stays, as if it had been there.
-                Err(GetError::Exists { .. }) => ends.push(Ended::well(Row {
-                    state: State::Skipped,
-                    ..written.row
-                })),
+                Err(GetError::Exists { .. }) => ends.push(taken(written)),
                 Err(error) => ends.push(Ended::failed(&written.errand, error)),
             }
         }
@@ -119,6 +115,21 @@ impl Sink for Folder {
     fn finish(self: Box<Self>, _fruitless: bool) -> Result<(), GetError> {
         Ok(())
     }
+}
+
+/// A file whose name was given to another since the directory was looked at, most likely by another haul. That one stays. It is as
+/// if it had been there if its mark says that it is of the same URL; else nobody has got the file of this one, and to say that it is
+/// there would be wrong. The next run finds the name taken, and looks whose it is.
+fn taken(written: Box<Written>) -> Ended {
+    let Written { errand, row, .. } = *written;
+    let path = errand.path.clone();
+    if whose(&path) != Whose::From(errand.resource()) {
+        return Ended::failed(&errand, GetError::Taken { path });
+    }
+    Ended::well(Row {
+        state: State::Skipped,
+        ..row
+    })
 }
 
 /// Makes the bytes of files durable.

@@ -21,7 +21,7 @@ async fn b6_a_file_that_is_there_stays_and_nothing_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b6_a_file_that_appears_meanwhile_stays_too() {
+async fn b6_a_file_that_appears_meanwhile_stays_and_is_not_taken_for_the_one_wanted() {
     let lot = Lot::new();
     let path = lot.path("f");
     // The user's file comes while the origin is being asked.
@@ -31,7 +31,8 @@ async fn b6_a_file_that_appears_meanwhile_stays_too() {
     let resource = Resource::new(small(8)).rule(haul_lab::When::always(), lay);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let ran = lot.get([origin.url("/f")]).await;
-    assert_eq!(ran.counts(), (0, 1, 0));
+    assert_eq!(ran.counts(), (0, 0, 1));
+    assert!(ran.error("/f").contains("taken meanwhile"));
     assert_eq!(std::fs::read(lot.path("f")).unwrap(), b"mine");
     assert_eq!(lot.listing(), ["f"]);
 }

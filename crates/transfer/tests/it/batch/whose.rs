@@ -1,6 +1,7 @@
 //! Row C4 between runs: what lies under a name is the file of the URL that it came from, whatever the next list's order.
 
-use haul_lab::{Content, Origin, Resource};
+use haul_lab::{Asked, Content, Origin, Reply, Resource, When};
+use haul_plan::ResourceId;
 use haul_transfer::Existing;
 
 use super::{Lot, shelf, small};
@@ -139,4 +140,100 @@ async fn c4_entries_of_an_archive_keep_their_names_in_another_order() {
     let second = lot.get([b, a]).await;
     assert_eq!((second.counts(), second.summary.earlier), ((0, 0, 0), 2));
     assert_eq!(origin.asked().len(), 2);
+}
+
+/// Two URLs that want one name, and the origin that gives the first of them meanwhile: what another haul would do.
+async fn overtaken(lot: &Lot, by: &str) -> Origin {
+    let origin = photos(Resource::new).await;
+    let (path, of) = (lot.path("photo.jpg"), origin.url(by));
+    let lay = move |_: &Asked, _: &mut Reply| {
+        let id = ResourceId::of(&of.parse().unwrap()).to_string();
+        std::fs::write(&path, "another haul's").unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&path, "user.haul.from", id.as_bytes(), flags).unwrap();
+    };
+    let late = Resource::new(small(2)).rule(When::first(1), lay);
+    origin.swap("/b/photo.jpg", late);
+    origin
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_name_that_another_url_got_meanwhile_is_no_reason_to_skip() {
+    let lot = Lot::new();
+    if !lot.marks() {
+        return;
+    }
+    let origin = overtaken(&lot, "/a/photo.jpg").await;
+    let url = || [origin.url("/b/photo.jpg")];
+    let ran = lot.get(url()).await;
+    assert_eq!(ran.counts(), (0, 0, 1));
+    assert!(ran.error("/b/photo.jpg").contains("taken meanwhile"));
+    // As it says: the next run sees whose it is.
+    assert_eq!(lot.get(url()).await.counts(), (1, 0, 0));
+    let there = std::fs::read(lot.path("photo.jpg")).unwrap();
+    assert_eq!(there, b"another haul's");
+    lot.assert_file(&lot.suffixed(), &small(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_a_name_that_the_same_url_got_meanwhile_is_taken_for_there() {
+    let lot = Lot::new();
+    if !lot.marks() {
+        return;
+    }
+    let origin = overtaken(&lot, "/b/photo.jpg").await;
+    let ran = lot.get([origin.url("/b/photo.jpg")]).await;
+    assert_eq!(ran.counts(), (0, 1, 0));
+    assert_eq!(lot.listing(), ["photo.jpg"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_without_marks_the_manifest_says_whose_a_file_is() {
+    for name in ["m.jsonl", "m.csv"] {
+        let (lot, origin) = (Lot::new(), photos(Resource::new).await);
+        let lot = Lot {
+            manifest: Some(name),
+            ..lot
+        };
+        let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+        assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));
+        if lot.marks() {
+            rustix::fs::removexattr(lot.path("photo.jpg"), "user.haul.from").unwrap();
+        }
+        let ran = lot.get([b, a]).await;
+        assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+        lot.assert_file("photo.jpg", &small(1));
+        lot.assert_file(&lot.suffixed(), &small(2));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_without_marks_a_list_that_was_signed_anew_finds_its_files() {
+    let (lot, origin) = (Lot::new(), shelf(1).start().await);
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        ..lot
+    };
+    let url = |date: u64| origin.url(&format!("/0?X-Amz-Date={date}&X-Amz-Signature={date}"));
+    assert_eq!(lot.get([url(1)]).await.counts(), (1, 0, 0));
+    if lot.marks() {
+        rustix::fs::removexattr(lot.path("0"), "user.haul.from").unwrap();
+    }
+    assert_eq!(lot.get([url(2)]).await.counts(), (0, 1, 0));
+    assert_eq!(lot.listing(), ["0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c4_an_archive_that_grows_gets_no_second_entry_of_a_name() {
+    let origin = photos(Resource::new).await;
+    let lot = Lot {
+        manifest: Some("m.jsonl"),
+        tar: Some(("all.tar", None)),
+        ..Lot::new()
+    };
+    let [a, b] = ["/a/photo.jpg", "/b/photo.jpg"].map(|path| origin.url(path));
+    assert_eq!(lot.get([a.clone()]).await.counts(), (1, 0, 0));
+    let ran = lot.get([b, a]).await;
+    assert_eq!((ran.counts(), ran.summary.earlier), ((1, 0, 0), 1));
+    assert_ne!(ran.row("/b/photo.jpg").path.as_deref(), Some("photo.jpg"));
 }
