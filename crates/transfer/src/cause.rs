@@ -14,6 +14,7 @@ impl GetError {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
             }
+            Self::HostDown { proxy: true, .. } => "its proxy was given up",
             Self::HostDown { .. } => "its host was given up",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::NotMeant { .. } => "another file than the one meant",

@@ -155,6 +155,9 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
         Err(GetError::Interrupted { .. }) => return,
         Err(mut error) => {
             drop_aside(&errand, &mut error);
+            if let GetError::Transport { source, .. } = &error {
+                note(shared, &errand, source);
+            }
             ended(shared, ticket, 0, how_ended(&error));
             Delivery::failed(&errand, error)
         }
@@ -192,6 +195,9 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
 
 /// Carries out what the course says about a failure.
 async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, failure: Failure) {
+    if let Failure::Transport { error, .. } = &failure {
+        note(shared, &errand, error);
+    }
     let action = action(shared, &mut errand, &failure);
     tracing::debug!(?action, "{failure}");
     let wait = match action {
@@ -219,6 +225,13 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
     let how = how(shared, &mut errand, &failure);
     let now = shared.now();
     shared.dispatch().again(ticket, errand, wait, how, now);
+}
+
+/// Keeps why a host cannot be reached.
+fn note(shared: &Shared, errand: &Errand, error: &haul_net::Error) {
+    if is_unreachable(error.kind()) {
+        shared.reasons.keep(errand.host(), error);
+    }
 }
 
 /// What the course says about it.
