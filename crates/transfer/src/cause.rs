@@ -19,6 +19,9 @@ impl GetError {
             Self::Archive { .. } => "cannot be put into the archive",
             Self::NotMeant { .. } => "another file than the one meant",
             Self::Piece { .. } => "a piece with a wrong digest",
+            Self::NoSource { last, .. } if matches!(**last, Self::Checksum { .. }) => {
+                return last.cause();
+            }
             Self::NoSource { .. } => "no source left",
             Self::Unexpected { .. } => "not the file expected",
             Self::Refused { .. } => "answers that cannot be used",

@@ -303,6 +303,13 @@ impl GetError {
             }
             Self::Refused { why, .. } | Self::NotMeant { why, .. } => why.clone(),
             Self::Changed { .. } => "it keeps changing".into(),
+            Self::Checksum {
+                algorithm,
+                expected,
+                found,
+                origin,
+                ..
+            } => format!("its {algorithm} is {found}, where {origin} says {expected}"),
             Self::Piece { range, .. } => {
                 let last = range.end.saturating_sub(1);
                 format!(

@@ -154,7 +154,13 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
         }
         Err(GetError::Interrupted { .. }) => return,
         Err(mut error) => {
-            drop_aside(&errand, &mut error);
+            drop_aside(
+                &errand,
+                match &mut error {
+                    GetError::NoSource { last, .. } => last,
+                    error => error,
+                },
+            );
             if let GetError::Transport { source, .. } = &error {
                 note(shared, &errand, source);
             }
