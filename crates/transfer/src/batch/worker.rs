@@ -220,6 +220,11 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
             let _ = shared.clerk.send(failed).await;
             return;
         }
+        Action::Retry(_) if turns(shared, &mut errand, &failure) => {
+            ended(shared, ticket, 0, how(shared, &mut errand, &failure));
+            shared.retries.fetch_add(1, Ordering::Relaxed);
+            return shared.put_back(errand);
+        }
         Action::Retry(wait) | Action::Fewer(wait) | Action::ResolveAgain(wait) => wait,
         Action::OneStream => {
             errand.road = Road::Quick { ranges: false };
@@ -231,6 +236,13 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
     let how = how(shared, &mut errand, &failure);
     let now = shared.now();
     shared.dispatch().again(ticket, errand, wait, how, now);
+}
+
+/// Whether a source that broke is left for another.
+fn turns(shared: &Shared, errand: &mut Errand, failure: &Failure) -> bool {
+    let retry = &shared.engine.options().retry;
+    let trouble = failure.trouble();
+    trouble.is_some_and(|trouble| errand.turn_from_breaks(trouble, retry))
 }
 
 /// Keeps why a host cannot be reached.
