@@ -164,6 +164,22 @@ impl Error {
         self.proxy.as_deref()
     }
 
+    /// Whether it is the proxy itself that could not be reached.
+    #[must_use]
+    pub fn is_of_proxy(&self) -> bool {
+        let Some(proxy) = &self.proxy else {
+            return false;
+        };
+        match &self.kind {
+            Kind::Connect(peer) | Kind::ConnectTimeout(peer) => proxy.address == *peer,
+            Kind::NoSuchHost(host) | Kind::NoAddress(host, _) | Kind::Resolve(host) => {
+                let name = proxy.address.rsplit_once(':').map(|(name, _)| name);
+                name == Some(host)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it happened before there was a connection, or without a look at any range: which bytes were asked for then
     /// says nothing.
     #[must_use]

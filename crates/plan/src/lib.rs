@@ -58,7 +58,9 @@ pub use layout::{
 };
 pub use link_field::{Duplicate, Links, links};
 pub use low_water::low_water;
-pub use mirrors::{Again, Evidence, Fate, Found, MirrorOptions, Mirrors, Mismatch, Place};
+pub use mirrors::{
+    Again, Evidence, Fate, Found, MirrorOptions, Mirrors, Mismatch, Place, breaks_enough,
+};
 pub use pieces::{PieceBook, Pieces, PiecesError};
 pub use protocol::{Http, Offer};
 pub use ranges::RangeSet;

@@ -14,10 +14,14 @@ impl GetError {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
             }
+            Self::HostDown { proxy: true, .. } => "its proxy was given up",
             Self::HostDown { .. } => "its host was given up",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::NotMeant { .. } => "another file than the one meant",
             Self::Piece { .. } => "a piece with a wrong digest",
+            Self::NoSource { last, .. } if matches!(**last, Self::Checksum { .. }) => {
+                return last.cause();
+            }
             Self::NoSource { .. } => "no source left",
             Self::Unexpected { .. } => "not the file expected",
             Self::Refused { .. } => "answers that cannot be used",

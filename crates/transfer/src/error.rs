@@ -6,6 +6,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use haul_net::shown;
 use haul_plan::{Algorithm, Unexpected};
@@ -55,12 +56,16 @@ pub enum GetError {
         authorized: bool,
     },
     /// Its host was given up after others could not reach it.
-    #[error("cannot fetch {}: its host was given up after {failures} tries to reach it", shown(.url))]
+    #[error("cannot fetch {}: its {} was given up after {failures} tries to reach it{}", shown(.url), if *.proxy { "proxy" } else { "host" }, Why(.why.as_deref()))]
     HostDown {
         /// What was to be fetched.
         url: Box<Url>,
         /// How often in a row that had failed, at different moments.
         failures: u32,
+        /// Whether it is the proxy that could not be reached.
+        proxy: bool,
+        /// What the last of these tries ended with, where that was kept.
+        why: Option<Arc<str>>,
     },
     /// It came, and cannot be put into the archive.
     #[error("cannot put {} into the archive", .path.display())]
@@ -304,6 +309,13 @@ impl GetError {
             }
             Self::Refused { why, .. } | Self::NotMeant { why, .. } => why.clone(),
             Self::Changed { .. } => "it keeps changing".into(),
+            Self::Checksum {
+                algorithm,
+                expected,
+                found,
+                origin,
+                ..
+            } => format!("its {algorithm} is {found}, where {origin} says {expected}"),
             Self::Piece { range, .. } => {
                 let last = range.end.saturating_sub(1);
                 format!(
@@ -377,6 +389,15 @@ impl std::fmt::Display for Dropped<'_> {
             write!(f, "{separator}{}: {why}", shown(url))?;
         }
         Ok(())
+    }
+}
+
+/// Prints `: why`, or nothing.
+struct Why<'a>(Option<&'a str>);
+
+impl std::fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 

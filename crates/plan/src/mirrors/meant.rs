@@ -2,7 +2,7 @@
 
 use super::verdict::{Evidence, Mismatch};
 use crate::digest_field::Expected;
-use crate::validator::Version;
+use crate::validator::{EntityTag, Version};
 
 /// What a source's answer says that it has.
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +43,29 @@ impl Meant {
         }
         let tags = self.version.etag.as_ref().zip(found.version.etag.as_ref());
         let tagged = tags.is_some_and(|(a, b)| a.strong_eq(b));
-        let Evidence { verified, told } = self.evidence;
+        let Evidence {
+            verified,
+            pieces,
+            told,
+        } = self.evidence;
         if !found.version.may_be_joined(verified, told) {
             return Err(Mismatch::Unpinned);
+        }
+        if verified && !pieces && !common && self.is_other(found.version) {
+            return Err(Mismatch::Version);
         }
         match verified || common || tagged || (named && self.is_dated(found.version)?) {
             true => Ok(()),
             false => Err(Mismatch::Unproven),
         }
+    }
+
+    /// Whether a source's date and strong tag both differ: then a digest of the whole would most likely turn out wrong in the end.
+    fn is_other(&self, version: &Version) -> bool {
+        let tags = self.version.etag.as_ref().zip(version.etag.as_ref());
+        let strong =
+            |(a, b): (&EntityTag, &EntityTag)| a.is_strong() && b.is_strong() && !a.strong_eq(b);
+        tags.is_some_and(strong) && self.is_dated(version) == Err(Mismatch::Date)
     }
 
     /// Whether a source's file is of the same date, as far as both say: copies mostly keep it.

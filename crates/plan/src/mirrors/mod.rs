@@ -12,6 +12,9 @@
 //! not fatal as long as another lives. The last one that lives is not judged here: what its troubles mean is for the
 //! [`Course`](crate::Course) to say, as for every job with one source ([`Fate::Course`]).
 //!
+//! Where only a digest of the whole tells, bytes of several sources may make a file that nobody has. So one whose date and tag both
+//! differ waits on the bench, and when the digest is wrong, each is tried alone (`alone.rs`).
+//!
 //! How many connections there are in all is the [`ConnectionControl`](crate::ConnectionControl)'s to say; here it is said
 //! whose they are. Each source has one at least. Another goes to where it would have most if all that a source gives were
 //! shared by its connections: so those of a fast one are many, and where it is the connections that are limited, they are
@@ -22,6 +25,7 @@
 //! [`Mirrors::on_bytes`], [`Mirrors::closes`]; [`Mirrors::on_trouble`] after the connection that failed was closed. A few
 //! times a second [`Mirrors::on_sample`]. Times are durations since the job began.
 
+mod alone;
 mod meant;
 mod source;
 mod verdict;
@@ -30,6 +34,7 @@ use std::time::Duration;
 
 use crate::course::Trouble;
 use crate::validator::Version;
+pub use alone::breaks_enough;
 pub use meant::Found;
 use meant::Meant;
 use source::Source;
@@ -83,6 +88,8 @@ pub struct Mirrors {
     sources: Vec<Source>,
     /// What the file is: of the source that began.
     meant: Option<Meant>,
+    /// Whether one source alone brings the file, while the others wait.
+    alone: bool,
     /// When rates were last taken.
     sampled: Duration,
 }
@@ -99,7 +106,9 @@ impl Mirrors {
 
     /// Adds a source after all that are there, and returns its number. `named`: the user says that it has this file.
     pub fn add(&mut self, named: bool) -> usize {
-        self.sources.push(Source::new(named));
+        let mut source = Source::new(named);
+        source.benched = self.alone;
+        self.sources.push(source);
         self.sources.len() - 1
     }
 
@@ -150,6 +159,7 @@ impl Mirrors {
         for other in &mut self.sources {
             other.pinned = None;
             other.connections = 0;
+            other.delivered = false;
         }
         if let Some(source) = self.sources.get_mut(source) {
             source.pinned = Some(found.version.clone());
@@ -170,12 +180,16 @@ impl Mirrors {
     /// A source answered for the first time: whether its bytes may go into the file. From now on it is pinned to this version.
     ///
     /// # Errors
-    /// [`Mismatch`]: it is to be dropped.
+    /// [`Mismatch`]: it is to be dropped. Where a digest of the whole would tell, one that was named is kept on the bench: it may be the
+    /// one that is right.
     pub fn admit(&mut self, source: usize, found: &Found<'_>) -> Result<(), Mismatch> {
         let (Some(meant), Some(source)) = (&self.meant, self.sources.get_mut(source)) else {
             return Err(Mismatch::Unproven);
         };
-        meant.compare(found, source.named)?;
+        if let Err(mismatch) = meant.compare(found, source.named) {
+            source.benched = source.named && meant.evidence.verified && !meant.evidence.pieces;
+            return Err(mismatch);
+        }
         source.pinned = Some(found.version.clone());
         Ok(())
     }
@@ -270,9 +284,9 @@ impl Mirrors {
         self.sources.get(source).filter(|_| several)?.each()
     }
 
-    /// A source is asked no more, whatever it has.
+    /// A source is asked no more, whatever it has. One that is on the bench was not asked, and stays there.
     pub fn drop_source(&mut self, source: usize, why: &str) {
-        if let Some(source) = self.sources.get_mut(source) {
+        if let Some(source) = self.sources.get_mut(source).filter(|s| !s.benched) {
             source.dropped.get_or_insert_with(|| why.to_owned());
         }
     }
@@ -431,6 +445,8 @@ pub struct Place<'a> {
     pub jitter: f64,
 }
 
+#[cfg(test)]
+mod alone_tests;
 #[cfg(test)]
 mod asked_tests;
 #[cfg(test)]

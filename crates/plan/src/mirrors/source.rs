@@ -22,6 +22,10 @@ pub(super) struct Source {
     pub(super) pinned: Option<Version>,
     /// Why it is asked no more.
     pub(super) dropped: Option<String>,
+    /// It is not asked as long as others are: it is unlike them, or one of them is tried alone.
+    pub(super) benched: bool,
+    /// Whether any of what came since the last beginning is from here.
+    pub(super) delivered: bool,
     /// Failures since it last brought something.
     pub(super) strikes: u32,
     /// Nothing new is asked of it before this moment.
@@ -49,11 +53,12 @@ impl Source {
     }
 
     pub(super) fn is_living(&self) -> bool {
-        self.dropped.is_none()
+        self.dropped.is_none() && !self.benched
     }
 
     /// Bytes came from it.
     pub(super) fn brought(&mut self, bytes: u64) {
+        self.delivered |= bytes > 0;
         self.fresh = self.fresh.saturating_add(bytes);
         self.since_strike = self.since_strike.saturating_add(bytes);
         if self.since_strike >= REDEEMS {

@@ -71,6 +71,7 @@ pub(super) const TRANSPORT: Trouble = Trouble::Transport {
 
 pub(super) const VERIFIED: Evidence = Evidence {
     verified: true,
+    pieces: false,
     told: false,
 };
 
@@ -290,7 +291,11 @@ fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone()
             admit(&mut mirrors, &dated("\"w\"", theirs), &digests)
         };
         let unless_proven = |mismatch| if proven { Ok(()) } else { Err(mismatch) };
-        assert_eq!(begin(Some(6), Some(13)), unless_proven(Mismatch::Date));
+        let other = match evidence.verified {
+            true => Err(Mismatch::Version),
+            false => unless_proven(Mismatch::Date),
+        };
+        assert_eq!(begin(Some(6), Some(13)), other);
         assert_eq!(begin(Some(6), Some(6)), Ok(()));
         assert_eq!(begin(Some(6), None), unless_proven(Mismatch::Unproven));
         assert_eq!(begin(None, None), unless_proven(Mismatch::Unproven));

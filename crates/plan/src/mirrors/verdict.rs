@@ -9,6 +9,8 @@ use crate::checksum::Algorithm;
 pub struct Evidence {
     /// What comes is compared with digests of the whole file or of its pieces.
     pub verified: bool,
+    /// With digests of pieces, so that it is known whose bytes are bad, and only they are fetched again.
+    pub pieces: bool,
     /// The user asked for several connections, and so for answers that nothing tells apart to be joined.
     pub told: bool,
 }
@@ -58,6 +60,9 @@ pub enum Mismatch {
     /// A file of another date, and nothing says that it is the same all the same.
     #[error("it has a file of another date than the others")]
     Date,
+    /// Its date and its strong tag both say that it is another file, and what is wrong would be known when all has come.
+    #[error("both its date and its tag are those of another version")]
+    Version,
     /// Nothing but the length agrees, and nobody vouches for it.
     #[error("nothing tells that it has the same version")]
     Unproven,

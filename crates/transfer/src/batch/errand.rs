@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haul_net::Timings;
-use haul_plan::{Course, Expectation, ResourceId, RetryOptions, Version};
+use haul_plan::{Course, Expectation, ResourceId, RetryOptions, Trouble, Version, breaks_enough};
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
@@ -21,6 +21,8 @@ pub(super) struct Errand {
     pub(super) job: Job,
     /// The URL of its list, whichever mirror is asked.
     url: Url,
+    /// How many of its mirrors, the first ones, were never asked.
+    fresh: usize,
     /// Its line in its list.
     pub(super) line: u64,
     /// The final name, or that of an entry in the archive.
@@ -71,6 +73,7 @@ impl Errand {
     ) -> Self {
         Self {
             url: entry.url.clone(),
+            fresh: entry.mirrors.len(),
             job: Job {
                 id,
                 url: entry.url,
@@ -127,11 +130,23 @@ impl Errand {
             return false;
         }
         self.job.url = self.job.mirrors.remove(0);
+        self.fresh = self.fresh.saturating_sub(1);
         self.course = Course::new(retry.clone());
         if self.job.pieces.is_none() {
             self.road = Road::Quick { ranges: true };
         }
         true
+    }
+
+    /// After a few breaks of one source goes to one that was never asked, if there is any; the one that broke is asked again after all
+    /// others, and then with all the patience that there is.
+    pub(super) fn turn_from_breaks(&mut self, trouble: Trouble, retry: &RetryOptions) -> bool {
+        // The course has counted this one already.
+        if self.fresh == 0 || !breaks_enough(trouble, self.course.retries()) {
+            return false;
+        }
+        self.job.mirrors.push(self.job.url.clone());
+        self.turn_to_mirror(retry)
     }
 
     /// What its answer must be, by what is expected of all of them and what its list says.

@@ -18,6 +18,7 @@ mod floor;
 mod nameless;
 mod options;
 mod present;
+mod reasons;
 mod record;
 mod shared;
 mod sink;

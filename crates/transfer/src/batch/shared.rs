@@ -17,6 +17,7 @@ use super::clerk::{Delivery, chain};
 use super::errand::Errand;
 use super::nameless::Nameless;
 use super::options::Halt;
+use super::reasons::Reasons;
 use super::table::Table;
 use super::underway::Underway;
 use super::worker;
@@ -50,6 +51,8 @@ pub(super) struct Shared {
     pub(super) open: Arc<Semaphore>,
     /// What is known of hosts that answered 403.
     denials: Mutex<Denials>,
+    /// Why hosts could not be reached.
+    pub(super) reasons: Reasons,
     /// Leave to write an armful.
     pub(super) hands: Semaphore,
     /// Armfuls that are written, or wait to be.
@@ -105,6 +108,7 @@ impl Shared {
             underway: Underway::default(),
             open: Arc::new(Semaphore::new(start.open)),
             denials: Mutex::default(),
+            reasons: Reasons::default(),
             nameless: Nameless::default(),
             patience: start.patience,
             hands: Semaphore::new(HANDS),
@@ -172,9 +176,12 @@ impl Shared {
             return None;
         }
         self.made_room(&self.dispatch());
+        let reason = self.reasons.of(&errand.host());
         let error = GetError::HostDown {
             url: Box::new(haul_net::without_credentials(&errand.job.url)),
             failures: given_up.failures,
+            proxy: reason.as_ref().is_some_and(|reason| reason.proxy),
+            why: reason.map(|reason| reason.why),
         };
         Some(Delivery::failed(&errand, error))
     }

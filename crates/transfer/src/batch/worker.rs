@@ -163,7 +163,16 @@ async fn large(shared: &Arc<Shared>, ticket: Ticket, errand: Box<Errand>, begun:
         }
         Err(GetError::Interrupted { .. }) => return,
         Err(mut error) => {
-            drop_aside(&errand, &mut error);
+            drop_aside(
+                &errand,
+                match &mut error {
+                    GetError::NoSource { last, .. } => last,
+                    error => error,
+                },
+            );
+            if let GetError::Transport { source, .. } = &error {
+                note(shared, &errand, source);
+            }
             ended(shared, ticket, 0, how_ended(&error));
             Delivery::failed(&errand, error)
         }
@@ -201,6 +210,9 @@ fn arrived(errand: Box<Errand>, outcome: Outcome) -> Delivery {
 
 /// Carries out what the course says about a failure.
 async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, failure: Failure) {
+    if let Failure::Transport { error, .. } = &failure {
+        note(shared, &errand, error);
+    }
     let action = action(shared, &mut errand, &failure);
     tracing::debug!(?action, "{failure}");
     let wait = match action {
@@ -217,6 +229,11 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
             let _ = shared.clerk.send(failed).await;
             return;
         }
+        Action::Retry(_) if turns(shared, &mut errand, &failure) => {
+            ended(shared, ticket, 0, how(shared, &mut errand, &failure));
+            shared.retries.fetch_add(1, Ordering::Relaxed);
+            return shared.put_back(errand);
+        }
         Action::Retry(wait) | Action::Fewer(wait) | Action::ResolveAgain(wait) => wait,
         Action::OneStream => {
             errand.road = Road::Quick { ranges: false };
@@ -228,6 +245,20 @@ async fn failed(shared: &Arc<Shared>, ticket: Ticket, mut errand: Box<Errand>, f
     let how = how(shared, &mut errand, &failure);
     let now = shared.now();
     shared.dispatch().again(ticket, errand, wait, how, now);
+}
+
+/// Whether a source that broke is left for another.
+fn turns(shared: &Shared, errand: &mut Errand, failure: &Failure) -> bool {
+    let retry = &shared.engine.options().retry;
+    let trouble = failure.trouble();
+    trouble.is_some_and(|trouble| errand.turn_from_breaks(trouble, retry))
+}
+
+/// Keeps why a host cannot be reached.
+fn note(shared: &Shared, errand: &Errand, error: &haul_net::Error) {
+    if is_unreachable(error.kind()) {
+        shared.reasons.keep(errand.host(), error);
+    }
 }
 
 /// What the course says about it.

@@ -144,6 +144,9 @@ impl Run<'_> {
 
     /// Turns to the source that is to be asked next; how long to wait before that. `None` when there is none.
     pub(super) fn turn(&mut self) -> Option<Duration> {
+        if self.mirrors.living() == 0 {
+            self.mirrors.recall();
+        }
         let (source, wait) = self.mirrors.first(self.started.elapsed())?;
         if source != self.source {
             self.tally.retries += self.course.retries();
@@ -154,8 +157,33 @@ impl Run<'_> {
         Some(wait)
     }
 
-    /// The error of a job whose sources were all dropped; `last` is what the last one ended with.
-    pub(super) fn of_all(&self, last: GetError) -> GetError {
+    /// Whether the digest of the whole is wrong, and one source alone is to bring all of it next: [`Run::turn_alone`] turns to it.
+    pub(super) fn goes_alone(&mut self, error: &GetError) -> bool {
+        let earlier = self.tally.resumed > 0;
+        let next = self
+            .mirrors
+            .on_wrong_whole(self.source, earlier, &error.reason());
+        self.alone = next.is_some();
+        self.alone
+    }
+
+    /// Begins again with one source alone. What came was thrown away.
+    pub(super) async fn turn_alone(&mut self, error: GetError) {
+        self.tally.resumed = 0;
+        let _ = self.turn();
+        self.url = self.home().clone();
+        let url = haul_net::shown(self.home());
+        self.warn(format!("{error}: fetching all of it from {url} alone"))
+            .await;
+        self.wrong = Some(error);
+    }
+
+    /// The error of a job whose sources were all dropped; `last` is what the last one ended with. That a digest was wrong says more
+    /// than that others could not be reached.
+    pub(super) fn of_all(&mut self, last: GetError) -> GetError {
+        let wrong = self.wrong.take();
+        let wrong = wrong.filter(|_| !matches!(last, GetError::Checksum { .. }));
+        let last = wrong.unwrap_or(last);
         let dropped = self.mirrors.dropped().map(|(source, why)| {
             let url = haul_net::without_credentials(&self.sources[source]);
             (url, why.to_owned())
@@ -260,6 +288,7 @@ impl Run<'_> {
     pub(super) fn evidence(&self, wanted: &Wanted) -> haul_plan::Evidence {
         haul_plan::Evidence {
             verified: wanted.verifies(),
+            pieces: wanted.pieces,
             told: self.told(),
         }
     }

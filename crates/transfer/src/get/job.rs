@@ -57,6 +57,10 @@ pub(super) struct Run<'a> {
     pub(super) one_stream: bool,
     /// Whether If-Range may be sent.
     pub(super) if_range: bool,
+    /// Whether everything is to come again, from one source alone.
+    pub(super) alone: bool,
+    /// What was wrong with the whole that came last, if anything was.
+    pub(super) wrong: Option<GetError>,
     /// A first answer that is there already, as long as no road has begun with it.
     adopted: Option<Large>,
     /// What the outcome will say.
@@ -100,6 +104,8 @@ impl<'a> Run<'a> {
             path: PathBuf::new(),
             one_stream: false,
             if_range: true,
+            alone: false,
+            wrong: None,
             adopted: None,
             tally: Tally::default(),
             started: Instant::now(),
@@ -134,6 +140,7 @@ impl<'a> Run<'a> {
                 Ok(Some(outcome)) => return Ok(outcome),
                 Ok(None) => {}
                 Err(error) if self.is_of_document(&error) => self.disown().await,
+                Err(error) if std::mem::take(&mut self.alone) => self.turn_alone(error).await,
                 Err(error) => self.forsake(error).await?,
             }
         }

@@ -250,7 +250,13 @@ impl Run<'_> {
                 partial.clear()?;
                 return Err(error);
             }
-            return Err(set_aside(partial, error));
+            if self.goes_alone(&error) {
+                partial.clear()?;
+                return Err(error);
+            }
+            let error = set_aside(partial, error);
+            let several = self.mirrors.dropped().nth(1).is_some();
+            return Err(if several { self.of_all(error) } else { error });
         }
         let replace = self.engine.options.existing != Existing::Keep;
         let from = ResourceId::of(&self.job.url);

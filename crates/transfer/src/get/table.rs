@@ -287,6 +287,7 @@ mod tests {
         assert_eq!([mirrors.add(true), mirrors.add(true)], [0, 1]);
         let evidence = Evidence {
             verified: true,
+            pieces: true,
             told: true,
         };
         mirrors.begin(0, &found, evidence);

@@ -83,17 +83,66 @@ async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
     case.assert_file(&content());
 }
 
-/// The same length, another content, validators that say nothing: only the digest at the end can tell.
+/// Another content of the same length.
+fn older(seed: u64) -> Resource {
+    Resource::bare(Content::random(seed, content().length()))
+}
+
+/// The same length, another content, validators that say nothing: only the digest at the end can tell, and then each is tried alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_of_two_versions_is_fetched_again_from_each_alone() {
+    for (bad_first, rounds) in [(true, 3), (false, 2)] {
+        let mut case = Case::new();
+        case.checksums = vec![sha256()];
+        let (good, bad) = (
+            paced(dateless("\"a\"")).await,
+            paced(older(9).etag("\"b\"")).await,
+        );
+        let origins = if bad_first {
+            [&bad, &good]
+        } else {
+            [&good, &bad]
+        };
+        let ran = from(&mut case, &origins).await;
+        assert_eq!(ran.outcome().fetched, rounds * content().length());
+        assert!(ran.warned(&format!("from {} alone", good.url("/f.bin"))));
+        case.assert_file(&content());
+        assert_eq!(case.listing(), ["f.bin"]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
     let mut case = Case::new();
     case.checksums = vec![sha256()];
-    let older = Resource::new(Content::random(9, content().length()));
-    let (good, other) = (paced(copy("\"a\"")).await, paced(older).await);
-    let ran = from(&mut case, &[&good, &other]).await;
+    let (one, other) = (
+        paced(older(8).etag("\"a\"")).await,
+        paced(older(9).etag("\"b\"")).await,
+    );
+    let ran = from(&mut case, &[&one, &other]).await;
     let error = ran.error();
-    assert!(matches!(error, GetError::Checksum { .. }), "{error}");
+    assert_eq!(error.class(), Class::Verification);
+    let text = error.to_string();
+    for seed in [8, 9] {
+        let found = Content::random(seed, content().length()).sha256();
+        assert!(text.contains(&found), "{text}");
+    }
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
+}
+
+/// In one answer each, of which the first is wrong: nothing was mixed, and the other may be right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
+    let whole = |resource: Resource| resource.rule(When::always(), breakage::ignore_range);
+    let mut case = Case::new();
+    case.checksums = vec![sha256()];
+    let (bad, good) = (
+        serve(whole(older(9))).await,
+        serve(whole(copy("\"a\""))).await,
+    );
+    let ran = from(&mut case, &[&bad, &good]).await;
+    assert_eq!(ran.outcome().fetched, 2 * content().length());
+    case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +187,7 @@ async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_another_date_gives_no_byte_unless_a_digest_would_tell() {
+async fn one_of_another_date_and_tag_gives_no_byte() {
     let dated = |tag, day: &str| copy(tag).last_modified(&format!("{day} Nov 1994 08:49:37 GMT"));
     for verified in [false, true] {
         let mut case = Case::new();
@@ -149,8 +198,28 @@ async fn one_of_another_date_gives_no_byte_unless_a_digest_would_tell() {
         let other = paced(dated("\"b\"", "Sun, 13")).await;
         let ran = from(&mut case, &[&good, &other]).await;
         ran.outcome();
-        assert_eq!(other.asked().len() > 1, verified);
+        assert_eq!(other.asked().len(), 1);
         assert_eq!(ran.warned("of another date"), !verified);
+        assert_eq!(ran.warned("are those of another version"), verified);
+        case.assert_file(&content());
+    }
+}
+
+/// Unlike the first it waits, and is what is left when that one turns out wrong, or fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_another_date_and_tag_serves_alone() {
+    for wrong in [true, false] {
+        let mut case = Case::new();
+        case.checksums = vec![sha256()];
+        let first = match wrong {
+            true => older(9).etag("\"b\""),
+            false => dateless("\"b\"").rule(When::after(6), breakage::status(404)),
+        };
+        let first = first.last_modified("Sun, 13 Nov 1994 08:49:37 GMT");
+        let (first, good) = (paced(first).await, paced(copy("\"a\"")).await);
+        let ran = from(&mut case, &[&first, &good]).await;
+        let fetched = ran.outcome().fetched;
+        assert_eq!(fetched == 2 * content().length(), wrong, "{fetched}");
         case.assert_file(&content());
     }
 }

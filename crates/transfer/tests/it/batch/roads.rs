@@ -327,6 +327,65 @@ async fn a_mirror_is_asked_when_the_first_source_fails() {
     lot.assert_file("8", &small(8));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_is_asked_when_the_first_source_broke_twice() {
+    for short in [true, false] {
+        let mut lot = Lot::new();
+        lot.get.retry.retries = 1000;
+        let resource = Resource::new(small(8));
+        let bad = match short {
+            true => resource.rule(When::always(), breakage::close_after(2)),
+            false => resource.rule(When::always(), breakage::reset_after(2)),
+        };
+        let bad = Origin::builder().resource("/8", bad).start().await;
+        let good = shelf(9).start().await;
+        let entry = Entry {
+            mirrors: vec![good.url("/8").parse().unwrap()],
+            ..Entry::new(1, bad.url("/8").parse().unwrap())
+        };
+        let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
+        assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 2));
+        lot.assert_file("8", &small(8));
+    }
+}
+
+/// The one that broke is still there, when all others have nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_broke_twice_is_asked_again_after_its_mirrors() {
+    let resource = Resource::new(small(8)).rule(When::first(4), breakage::close_after(2));
+    let bad = Origin::builder().resource("/8", resource).start().await;
+    let (lot, empty) = (Lot::new(), shelf(1).start().await);
+    let entry = Entry {
+        mirrors: vec![empty.url("/8").parse().unwrap()],
+        ..Entry::new(1, bad.url("/8").parse().unwrap())
+    };
+    let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
+    assert_eq!((ran.counts(), bad.asked().len()), ((1, 0, 0), 5));
+    assert_eq!(empty.asked().len(), 1);
+    lot.assert_file("8", &small(8));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_file_of_two_versions_is_fetched_again_from_each_alone() {
+    let (meant, other) = (Content::random(1, 2 << 20), Content::random(2, 2 << 20));
+    let serve = |content: &Content, tag| {
+        let resource = Resource::bare(content.clone()).etag(tag);
+        let origin = Origin::builder().resource("/large", resource);
+        origin.rate_per_connection(1 << 20).start()
+    };
+    let (bad, good) = (serve(&other, "\"a\"").await, serve(&meant, "\"b\"").await);
+    let entry = Entry {
+        mirrors: vec![good.url("/large").parse().unwrap()],
+        checksums: vec![format!("sha256:{}", meant.sha256()).parse().unwrap()],
+        ..Entry::new(1, bad.url("/large").parse().unwrap())
+    };
+    let lot = Lot::new();
+    let ran = lot.run(Box::new([Ok(entry)].into_iter())).await;
+    assert_eq!(ran.counts(), (1, 0, 0));
+    lot.assert_file("large", &meant);
+    assert_eq!(lot.listing(), ["large"]);
+}
+
 /// A port that nobody listens on.
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();

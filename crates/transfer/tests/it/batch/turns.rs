@@ -9,8 +9,10 @@ use std::time::Duration;
 use haul_lab::{
     Asked, Content, Origin, OriginBuilder, Reply, Resource, Shelf, Silent, When, breakage,
 };
+use haul_net::ProxyRules;
 use haul_transfer::Connections;
 
+use super::roads::free_port;
 use super::{Lot, Ran};
 use crate::harness::LIMIT;
 
@@ -92,6 +94,42 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     assert_eq!(ran.counts(), (480, 0, 20), "{:?}", ran.summary.causes);
     let named: u64 = ran.summary.causes.iter().map(|cause| cause.count).sum();
     assert_eq!(named, 20);
+    // Those that were never tried say why, too.
+    let texts = ran.rows.iter().filter_map(|row| row.error.as_ref());
+    let mut given_up = texts
+        .map(|error| &error.text)
+        .filter(|text| text.contains("was given up"));
+    assert!(
+        given_up.all(|text| text.contains("tries to reach it: ")),
+        "{:?}",
+        ran.rows
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c3_a_dead_proxy_is_blamed_and_not_the_hosts_behind_it() {
+    let mut lot = Lot::new();
+    let proxy = format!("http://127.0.0.1:{}", free_port());
+    lot.client.proxy = ProxyRules::all(proxy.parse().unwrap());
+    lot.get.retry.opening = 1;
+    let ran = lot
+        .get((0..20).map(|n| format!("http://origin.test/{n}")))
+        .await;
+    assert_eq!(ran.counts(), (0, 0, 20));
+    let causes: Vec<_> = ran.summary.causes.iter().map(|cause| &cause.text).collect();
+    assert!(
+        !causes.iter().any(|text| text.contains("its host")),
+        "{causes:?}"
+    );
+    let texts = ran.rows.iter().filter_map(|row| row.error.as_ref());
+    let mut given_up = texts
+        .map(|error| &error.text)
+        .filter(|text| text.contains("was given up"));
+    let first = given_up.next().expect("some were never tried");
+    assert!(
+        first.contains("its proxy was given up") && first.contains("refused"),
+        "{first}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
