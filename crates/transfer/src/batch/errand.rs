@@ -130,6 +130,8 @@ impl Errand {
             return false;
         }
         self.job.url = self.job.mirrors.remove(0);
+        // What another host has said is not this one's word.
+        (self.denied, self.refused) = (None, false);
         self.fresh = self.fresh.saturating_sub(1);
         self.course = Course::new(retry.clone());
         if self.job.pieces.is_none() {

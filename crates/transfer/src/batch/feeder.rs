@@ -326,7 +326,8 @@ fn find(errand: &mut Errand, existing: Existing, row: Option<Row>) -> Option<Del
     }
     match existing {
         Existing::Keep if errand.is_other(found.len()) => {
-            let what = "its size is not the one that the list says";
+            let what =
+                "its size is not the one that the list says, and only --overwrite replaces it";
             Some(Delivery::failed(errand, GetError::InTheWay { path, what }))
         }
         Existing::Keep if errand.is_checked() => {
