@@ -37,7 +37,7 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) jobs: Option<u16>,
-    /// At most N files at once that are answered, over all origins [default: 64, or as many as -j].
+    /// At most N files at once that are answered, over all origins [default: 256, or as many as -j].
     ///
     /// -x is the number for each origin.
     #[arg(

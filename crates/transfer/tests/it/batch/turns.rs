@@ -88,7 +88,9 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     };
     let urls = (0..500).map(|n| format!("http://127.1.2.{}:{}/{n}", n % 50 + 1, port(n % 50)));
     let mut lot = Lot::new();
-    lot.client.connector.connect_timeout = Duration::from_millis(200);
+    // Long enough that a busy machine is not taken for a dead one.
+    lot.client.connector.connect_timeout = Duration::from_secs(1);
+    lot.client.stall_timeout = Duration::from_secs(10);
     lot.get.retry.opening = 1;
     let ran = lot.get(urls).await;
     assert_eq!(ran.counts(), (480, 0, 20), "{:?}", ran.summary.causes);
