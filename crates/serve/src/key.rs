@@ -1,0 +1,351 @@
+//! Keys: the paths of files beneath the root, as bytes, checked once.
+//!
+//! A key is made of a request's path and of nothing else. It has no empty segment, no `.`, no `..`, no NUL and no slash that was
+//! hidden in an escape, so that joining it to a directory names something beneath that directory; that it *is* beneath it (links
+//! may lie) is the kernel's affair, in [`Root`](crate::store). The first segment is never [`RESERVED`], the store's own room.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+
+/// The directory beneath the root that is the store's own: uploads under way. No key leads there.
+pub const RESERVED: &str = ".haul";
+
+/// Bytes of the longest key; `PATH_MAX` less what the kernel needs.
+const LONGEST: usize = 4000;
+
+/// Bytes of the longest segment (`NAME_MAX`).
+const LONGEST_SEGMENT: usize = 255;
+
+/// What stands in a path as it is (RFC 3986 3.3), of what a name may have.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'=')
+    .remove(b'@');
+
+/// The path of a file or folder beneath the root. The root itself is the empty key.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Key {
+    /// Segments joined by slashes; none before the first or after the last.
+    path: Box<[u8]>,
+}
+
+/// What a request's path names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Where it is.
+    pub key: Key,
+    /// Whether the path ended in a slash, as the paths of folders do.
+    pub is_folder: bool,
+}
+
+/// Why a path is no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// It does not begin with a slash.
+    #[error("the path does not begin with a slash")]
+    Relative,
+    /// A segment is `.` or `..`, escaped or not.
+    #[error("a segment of the path is . or ..")]
+    Dots,
+    /// Two slashes in a row.
+    #[error("a segment of the path is empty")]
+    Empty,
+    /// An escape that no file name can hold: a slash or a NUL.
+    #[error("the path hides a slash or a NUL in an escape")]
+    Hidden,
+    /// A percent sign without two digits after it.
+    #[error("the path has a percent sign that begins no escape")]
+    Escape,
+    /// More bytes than a path or a name may have.
+    #[error("the path is longer than a file's may be")]
+    TooLong,
+    /// It leads to what the store keeps for itself.
+    #[error("names that begin with {RESERVED} at the top are the store's own")]
+    Reserved,
+}
+
+impl Key {
+    /// The root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Reads the path of a request's target, as it was sent: escaped, with its first slash, without a query.
+    ///
+    /// # Errors
+    /// See [`KeyError`]. Each segment is decoded once, and is looked at after that.
+    pub fn parse(path: &str) -> Result<Named, KeyError> {
+        let rest = path.strip_prefix('/').ok_or(KeyError::Relative)?;
+        let (rest, is_folder) = match rest.strip_suffix('/') {
+            Some(rest) => (rest, true),
+            None => (rest, rest.is_empty()),
+        };
+        if rest.is_empty() {
+            // `//` is no other name of the root.
+            let key = Self::root();
+            return match path.len() {
+                1 => Ok(Named { key, is_folder }),
+                _ => Err(KeyError::Empty),
+            };
+        }
+        let mut bytes = Vec::with_capacity(rest.len());
+        for segment in rest.split('/') {
+            push(&mut bytes, segment)?;
+        }
+        let key = Self {
+            path: bytes.into_boxed_slice(),
+        };
+        Ok(Named { key, is_folder })
+    }
+
+    /// The key of what is called `name` in this folder.
+    ///
+    /// # Errors
+    /// When it is no name of a file.
+    pub fn child(&self, name: &[u8]) -> Result<Self, KeyError> {
+        let mut bytes = self.path.to_vec();
+        push_name(&mut bytes, name)?;
+        Ok(Self {
+            path: bytes.into_boxed_slice(),
+        })
+    }
+
+    /// Whether it is the root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// Its bytes: segments joined by slashes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Relative to the root. The root itself is `.`, as system calls want it.
+    #[must_use]
+    pub fn as_path(&self) -> &Path {
+        use std::os::unix::ffi::OsStrExt;
+        let bytes: &[u8] = if self.is_root() { b"." } else { &self.path };
+        Path::new(OsStr::from_bytes(bytes))
+    }
+
+    /// The folder it is in and its name there; `None` for the root.
+    #[must_use]
+    pub fn split(&self) -> Option<(Self, &[u8])> {
+        if self.is_root() {
+            return None;
+        }
+        let (folder, name) = match self.path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&self.path[..at], &self.path[at + 1..]),
+            None => (&[][..], &self.path[..]),
+        };
+        Some((Self { path: folder.into() }, name))
+    }
+
+    /// Its segments.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let all = self.path.split(|byte| *byte == b'/');
+        all.filter(|segment| !segment.is_empty())
+    }
+
+    /// Whether it is `folder`, or lies beneath it.
+    #[must_use]
+    pub fn is_within(&self, folder: &Self) -> bool {
+        folder.is_root()
+            || self
+                .path
+                .strip_prefix(&*folder.path)
+                .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    }
+
+    /// As it stands in a URL: escaped, with its first slash.
+    #[must_use]
+    pub fn escaped(&self) -> String {
+        let mut text = String::with_capacity(self.path.len() + 1);
+        self.segments().for_each(|segment| {
+            text.push('/');
+            text.extend(percent_encode(segment, PLAIN));
+        });
+        if text.is_empty() { "/".to_owned() } else { text }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.path.escape_ascii())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
+
+/// A name, as it stands in a URL.
+#[must_use]
+pub fn escaped_name(name: &[u8]) -> String {
+    percent_encode(name, PLAIN).to_string()
+}
+
+/// Decodes a segment and adds it.
+fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), KeyError> {
+    if !segment.contains('%') {
+        return push_name(bytes, segment.as_bytes());
+    }
+    let mut escapes = segment.split('%').skip(1);
+    let is_escape = |rest: &str| {
+        let rest = rest.as_bytes();
+        rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit)
+    };
+    if !escapes.all(is_escape) {
+        return Err(KeyError::Escape);
+    }
+    let name: Vec<u8> = percent_decode_str(segment).collect();
+    push_name(bytes, &name)
+}
+
+/// Adds a segment.
+fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), KeyError> {
+    match name {
+        b"" => return Err(KeyError::Empty),
+        b"." | b".." => return Err(KeyError::Dots),
+        _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => return Err(KeyError::Hidden),
+        _ if bytes.is_empty() && name.starts_with(RESERVED.as_bytes()) => {
+            let rest = &name[RESERVED.len()..];
+            // `.haulage` is anybody's; `.haul` and what begins with `.haul-` is not.
+            if rest.is_empty() || rest[0] == b'-' {
+                return Err(KeyError::Reserved);
+            }
+        }
+        _ => {}
+    }
+    if !bytes.is_empty() {
+        bytes.push(b'/');
+    }
+    bytes.extend_from_slice(name);
+    let is_long = name.len() > LONGEST_SEGMENT || bytes.len() > LONGEST;
+    if is_long { Err(KeyError::TooLong) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(path: &str) -> Key {
+        Key::parse(path).expect("a key").key
+    }
+
+    #[test]
+    fn d1_paths_that_climb_or_hide_are_no_keys() {
+        use KeyError::{Dots, Empty, Escape, Hidden, Relative, Reserved, TooLong};
+        let long = format!("/{}", "x/".repeat(2500));
+        let name = format!("/{}", "x".repeat(256));
+        let cases = [
+            ("", Relative),
+            ("*", Relative),
+            ("/..", Dots),
+            ("/a/../b", Dots),
+            ("/%2e%2E/etc/passwd", Dots),
+            ("/.%2e/x", Dots),
+            ("/a/./b", Dots),
+            ("//", Empty),
+            ("//etc", Empty),
+            ("/a//b", Empty),
+            ("/a%2fb", Hidden),
+            ("/..%2f..%2fetc", Hidden),
+            ("/a%00", Hidden),
+            ("/100%", Escape),
+            ("/%zz", Escape),
+            ("/%2", Escape),
+            (long.as_str(), TooLong),
+            (name.as_str(), TooLong),
+            ("/.haul", Reserved),
+            ("/.haul/x", Reserved),
+            ("/%2ehaul/x", Reserved),
+            ("/.haul-x", Reserved),
+        ];
+        for (path, why) in cases {
+            assert_eq!(Key::parse(path), Err(why), "{path:.40}");
+        }
+    }
+
+    #[test]
+    fn d1_what_only_looks_odd_is_a_name() {
+        let cases: [(&str, &[u8]); 7] = [
+            ("/a%20b", b"a b"),
+            ("/%252e%252e/x", b"%2e%2e/x"),
+            ("/..%5c..%5cetc", b"..\\..\\etc"),
+            ("/%ff", b"\xff"),
+            ("/...", b"..."),
+            ("/.haulage", b".haulage"),
+            ("/a/.haul", b"a/.haul"),
+        ];
+        for (path, bytes) in cases {
+            assert_eq!(key(path).as_bytes(), bytes, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_slash_at_the_end_is_a_folders() {
+        let is_folder = |path| Key::parse(path).map(|named| named.is_folder);
+        assert_eq!(is_folder("/"), Ok(true));
+        assert_eq!(is_folder("/a/"), Ok(true));
+        assert_eq!(is_folder("/a"), Ok(false));
+        assert_eq!(key("/a/"), key("/a"));
+    }
+
+    #[test]
+    fn keys_know_where_they_are() {
+        let deep = key("/a/b/c");
+        assert_eq!(deep.split(), Some((key("/a/b"), &b"c"[..])));
+        assert_eq!(key("/a").split(), Some((Key::root(), &b"a"[..])));
+        assert_eq!(Key::root().split(), None);
+        assert!(deep.is_within(&Key::root()) && deep.is_within(&key("/a/b")));
+        assert!(deep.is_within(&deep) && !key("/ab").is_within(&key("/a")));
+        assert!(!key("/a").is_within(&deep));
+        assert_eq!(key("/a").child(b"x"), Ok(key("/a/x")));
+        assert_eq!(key("/a").child(b".."), Err(KeyError::Dots));
+        assert_eq!(Key::root().as_path(), Path::new("."));
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back_from_urls(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
+            let made = names.iter().try_fold(Key::root(), |key, name| key.child(name));
+            if let Ok(made) = made {
+                let escaped = made.escaped();
+                prop_assert!(escaped.is_ascii());
+                prop_assert_eq!(Key::parse(&escaped), Ok(Named { key: made, is_folder: false }));
+            }
+        }
+
+        #[test]
+        fn no_path_leads_out(path in "(/|\\.|%2e|%2f|%5c|%|[a-c%]|\\.haul){0,24}") {
+            if let Ok(named) = Key::parse(&path) {
+                for segment in named.key.segments() {
+                    prop_assert!(segment != b"." && segment != b".." && !segment.contains(&b'/'));
+                }
+                prop_assert!(!named.key.as_path().is_absolute());
+            }
+        }
+    }
+}
