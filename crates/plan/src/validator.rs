@@ -62,6 +62,17 @@ impl fmt::Display for EntityTag {
 }
 
 impl EntityTag {
+    /// A strong tag of our own making. What may not stand between quotes is left out.
+    #[must_use]
+    pub fn strong(opaque: impl Into<String>) -> Self {
+        let mut opaque = opaque.into();
+        opaque.retain(|c| c.is_ascii_graphic() && c != '"');
+        Self {
+            weak: false,
+            opaque,
+        }
+    }
+
     /// Whether it promises equal bytes.
     #[must_use]
     pub fn is_strong(&self) -> bool {

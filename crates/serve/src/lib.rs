@@ -3,4 +3,4 @@ pub mod access;
 mod key;
 pub mod observe;
 pub mod store;
-pub use key::{Key, KeyError, Named, RESERVED, escaped_name};
+pub use key::{Key, KeyError, Named, RESERVED, RESERVED_PREFIX, escaped_name, is_reserved};
