@@ -1,6 +1,11 @@
 //! A file store over HTTP.
-pub mod access;
+mod body;
+mod conn;
+mod http;
 mod key;
+mod sendfile;
+pub mod access;
 pub mod observe;
 pub mod store;
+pub use crate::http::{HttpOptions, Server};
 pub use key::{Key, KeyError, Named, RESERVED, RESERVED_PREFIX, escaped_name, is_reserved};

@@ -31,10 +31,8 @@ impl Store {
         };
         {
             let _lock = self.locks.lock(key);
-            if let Some(check) = check
-                && !check(self.current(key)?.as_ref())
-            {
-                return Err(StoreError::Failed);
+            if let Some(check) = check {
+                self.check(key, check)?;
             }
             let before = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
             root::unlink(&folder, name, flags)?;

@@ -144,6 +144,17 @@ impl Store {
         Upload::begin(self, key, wanted)
     }
 
+    /// Whether `check` likes what has a key now.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] if it does not.
+    pub fn check(&self, key: &Key, check: &dyn Fn(Option<&Meta>) -> bool) -> Result<(), StoreError> {
+        match check(self.current(key)?.as_ref()) {
+            true => Ok(()),
+            false => Err(StoreError::Failed),
+        }
+    }
+
     /// Closes files that nobody asks for any more. To be called every few seconds.
     pub fn sweep(&self) {
         self.open_files.sweep();

@@ -152,10 +152,8 @@ impl Upload {
         let (_, name) = self.key.split().ok_or(StoreError::IsFolder)?;
         let gone = {
             let _lock = store.locks.lock(&self.key);
-            if let Some(check) = check
-                && !check(store.current(&self.key)?.as_ref())
-            {
-                return Err(StoreError::Failed);
+            if let Some(check) = check {
+                store.check(&self.key, check)?;
             }
             let gone = replace(&temporary, &self.folder, name)?;
             store.open_files.forget(&self.key);
