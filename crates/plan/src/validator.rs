@@ -11,7 +11,7 @@ use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 const LONGEST: usize = 1024;
 
 /// How much older than the answer a date must be before it tells versions apart (RFC 9110 8.8.2.2).
-const STRONG_AGE: Duration = Duration::from_secs(60);
+pub(crate) const STRONG_AGE: Duration = Duration::from_secs(60);
 
 /// An entity tag (RFC 9110 8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
