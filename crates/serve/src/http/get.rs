@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use haul_plan::serving::{Conditions, Current, Outcome, RangeLimits, Selection, select};
+use haul_plan::serving::{Conditions, Current, Outcome, RangeLimits, Selection, repr_digest, select};
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
     LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
@@ -121,8 +121,7 @@ pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
     if let Ok(modified) = HeaderValue::try_from(modified) {
         headers.insert(LAST_MODIFIED, modified);
     }
-    let digest = meta.digest.as_ref().and_then(haul_plan::serving::repr_digest);
-    if let Some(Ok(digest)) = digest.map(HeaderValue::try_from) {
+    if let Some(digest) = meta.digest.as_ref().and_then(repr_digest) {
         headers.insert(REPR_DIGEST, digest);
     }
 }

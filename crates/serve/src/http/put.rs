@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_plan::Checksum;
-use haul_plan::serving::{Conditions, Outcome, request_digests};
+use haul_plan::{Checksum, Expected};
+use haul_plan::serving::{Conditions, Outcome, sent_digests};
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -64,7 +64,7 @@ impl Asked {
             let text = "a part of a file cannot be put: Content-Range is of no use here";
             return Err(plain(StatusCode::BAD_REQUEST, text));
         }
-        let digests = request_digests(headers).map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let digests = sent_digests(headers).map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
         let most = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > most) {
@@ -73,7 +73,7 @@ impl Asked {
         Ok(Self {
             key,
             conditions: Conditions::parse(headers),
-            digests,
+            digests: digests.into_iter().map(checksum).collect(),
             most,
         })
     }
@@ -102,6 +102,14 @@ fn done(put: &Put) -> Answer {
 
 fn too_long(most: u64) -> Answer {
     plain(StatusCode::PAYLOAD_TOO_LARGE, format!("this server takes bodies of up to {most} bytes (--max-body)"))
+}
+
+/// What is expected, as what the store compares with.
+fn checksum(expected: Expected) -> Checksum {
+    Checksum {
+        algorithm: expected.algorithm,
+        digest: Some(expected.digest),
+    }
 }
 
 /// Whether conditions hold for what is there.
