@@ -1,8 +1,10 @@
 //! A file store over HTTP.
+pub mod accept;
 mod body;
 mod conn;
 mod http;
 mod key;
+pub mod listen;
 mod sendfile;
 pub mod access;
 pub mod observe;
