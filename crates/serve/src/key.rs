@@ -155,7 +155,12 @@ impl Key {
             Some(at) => (&self.path[..at], &self.path[at + 1..]),
             None => (&[][..], &self.path[..]),
         };
-        Some((Self { path: folder.into() }, name))
+        Some((
+            Self {
+                path: folder.into(),
+            },
+            name,
+        ))
     }
 
     /// Its segments.
@@ -182,7 +187,11 @@ impl Key {
             text.push('/');
             text.extend(percent_encode(segment, PLAIN));
         });
-        if text.is_empty() { "/".to_owned() } else { text }
+        if text.is_empty() {
+            "/".to_owned()
+        } else {
+            text
+        }
     }
 }
 
@@ -241,7 +250,11 @@ fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), KeyError> {
     }
     bytes.extend_from_slice(name);
     let is_long = name.len() > LONGEST_SEGMENT || bytes.len() > LONGEST;
-    if is_long { Err(KeyError::TooLong) } else { Ok(()) }
+    if is_long {
+        Err(KeyError::TooLong)
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! A file store over HTTP.
-mod key;
 pub mod access;
+mod key;
 pub mod observe;
 pub use key::{Key, KeyError, Named, RESERVED, escaped_name};
