@@ -5,9 +5,9 @@
 //! another thread with the same buffer, and the writer, which holds it for as long as it takes to swap two pointers. When no
 //! buffer has room, as when the disk hangs, the line is dropped and counted.
 //!
-//! The writer sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for [`GATHER`], writes those,
-//! and so on, until there are none. A buffer that is half full wakes it early. Lines of one connection are in order, since they are of one
-//! thread; those of several are by the time of [`GATHER`] out of order at most, unless the disk lags.
+//! The writer sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
+//! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
+//! not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
 
 mod sink;
 
@@ -28,6 +28,9 @@ pub use sink::{LogSink, LogTarget};
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);
 
+/// Bytes of a line, if it is not of somebody who tries how long one may be.
+const USUAL_LINE: usize = 1024;
+
 /// Counters of lines.
 const WRITTEN: usize = 0;
 const DROPPED: usize = 1;
@@ -39,7 +42,8 @@ pub struct LogOptions {
     pub target: LogTarget,
     /// What they look like.
     pub format: LogFormat,
-    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. Each goes over by less than a line.
+    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. Each goes over by less than a line, and
+    /// one more of them is being written.
     pub room: usize,
 }
 
@@ -100,7 +104,6 @@ struct Shared {
 }
 
 /// Lines of some threads. On cache lines of its own.
-#[derive(Default)]
 #[repr(align(128))]
 struct Buffer(Mutex<Vec<u8>>);
 
@@ -131,9 +134,10 @@ impl AccessLog {
     /// When the system has no thread for it.
     pub fn start(sink: Box<dyn LogSink>, format: LogFormat, room: usize) -> Result<Self, LogError> {
         let count = shards();
+        let share = (room / count).max(1);
         let shared = Arc::new(Shared {
-            buffers: (0..count).map(|_| Buffer::default()).collect(),
-            share: (room / count).max(1),
+            buffers: (0..count).map(|_| Buffer::new(share)).collect(),
+            share,
             counts: Sharded::new(),
             is_asleep: AtomicBool::new(false),
             is_stale: AtomicBool::new(false),
@@ -237,6 +241,11 @@ impl Source for AccessLog {
 }
 
 impl Buffer {
+    /// With all its room from the start, so that no line waits for the allocator.
+    fn new(share: usize) -> Self {
+        Self(Mutex::new(room_for(share)))
+    }
+
     /// Has a line put into it, unless it is full or in use.
     fn push(&self, share: usize, render: impl FnOnce(&mut Vec<u8>)) -> Pushed {
         let mut lines = match self.0.try_lock() {
@@ -268,6 +277,11 @@ impl Buffer {
     }
 }
 
+/// Room for what a buffer holds, and for the line that fills it.
+fn room_for(share: usize) -> Vec<u8> {
+    Vec::with_capacity(share + USUAL_LINE)
+}
+
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Buffer")
@@ -279,7 +293,7 @@ impl Shared {
     fn write_out(&self, mut sink: Box<dyn LogSink>) {
         // Also when the sink panics.
         let _ended = self.ended.clone().drop_guard();
-        let mut spare = Vec::new();
+        let mut spare = room_for(self.share);
         let mut is_failing = false;
         loop {
             // Looked at before the buffers: what was logged before it was set is written.

@@ -1,5 +1,6 @@
 //! What is logged is written, in a bound, and never waited for.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::UNIX_EPOCH;
@@ -73,6 +74,14 @@ fn targets(asked: &Asked) -> Vec<&str> {
     };
     let targets = lines.lines().map(|line| line.split(' ').nth(6).unwrap());
     targets.collect()
+}
+
+/// The bytes of a write.
+fn length(asked: &Asked) -> usize {
+    match asked {
+        Asked::Write(lines) => lines.len(),
+        Asked::Reopen => 0,
+    }
 }
 
 #[tokio::test]
@@ -150,13 +159,15 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
     drop(permit);
     assert!(within(LIMIT, log.close(LIMIT)).await);
     let rest: Vec<_> = asked.try_iter().collect();
-    let bytes: usize = rest.iter().map(|asked| format!("{asked:?}").len()).sum();
-    // A line a buffer, and what `Debug` adds.
-    assert!(bytes < room + 400 * shards(), "{bytes} bytes were kept");
+    let bytes: usize = rest.iter().map(length).sum();
+    // A line a buffer.
+    assert!(bytes < room + 100 * shards(), "{bytes} bytes were kept");
+    assert!(bytes >= room, "only {bytes} bytes were kept");
     let kept: Vec<_> = rest.iter().flat_map(targets).collect();
     assert_eq!(kept.len() as u64 + dropped, lines.len() as u64);
-    // One thread's lines are in its own buffer first, and in order.
-    assert_eq!(kept[0], "/0");
+    // What came first was kept, in one buffer or another.
+    let first: HashSet<_> = lines.iter().take(kept.len()).map(String::as_str).collect();
+    assert_eq!(kept.into_iter().collect::<HashSet<_>>(), first);
 }
 
 #[tokio::test]
