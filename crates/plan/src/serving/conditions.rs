@@ -143,8 +143,8 @@ impl Conditions {
 
     /// Whether a Range counts; without If-Range it does. `now` is by the clock that dates files.
     ///
-    /// A tag must be equal by strong comparison. A date must be equal, and strong (8.8.2.2): a file that was changed less than a
-    /// minute ago may have been another one in the same second, and the client may have bytes of that.
+    /// A tag must be equal by strong comparison. A date must be equal, and the file unchanged for a minute: sooner, another version
+    /// may hide in the same second or behind another clock (8.8.2.2). Even then a date proves less than a tag.
     #[must_use]
     pub fn range_applies(&self, current: Current<'_>, now: SystemTime) -> bool {
         match &self.if_range {
