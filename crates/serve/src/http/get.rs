@@ -117,8 +117,11 @@ pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
     if let Ok(tag) = HeaderValue::try_from(meta.tag.to_string()) {
         headers.insert(ETAG, tag);
     }
-    let modified = httpdate::fmt_http_date(meta.modified.min(SystemTime::now()));
-    if let Ok(modified) = HeaderValue::try_from(modified) {
+    // A date in the future is none, and one before 1970 cannot be written.
+    let modified = meta.modified.min(SystemTime::now());
+    if modified >= SystemTime::UNIX_EPOCH
+        && let Ok(modified) = HeaderValue::try_from(httpdate::fmt_http_date(modified))
+    {
         headers.insert(LAST_MODIFIED, modified);
     }
     if let Some(digest) = meta.digest.as_ref().and_then(repr_digest) {
