@@ -9,13 +9,13 @@
 //! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
 //! not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
 
+mod buffer;
 mod sink;
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -23,13 +23,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::sharded::{shards, thread_number};
 use super::{Exposition, FamilyKind, LogFormat, Record, Sharded, Source};
+use buffer::{Buffer, Pushed, room_for};
 pub use sink::{LogSink, LogTarget};
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// Bytes of a line, if it is not of somebody who tries how long one may be.
-const USUAL_LINE: usize = 1024;
 
 /// Counters of lines.
 const WRITTEN: usize = 0;
@@ -101,18 +99,6 @@ struct Shared {
     is_closing: AtomicBool,
     /// Cancelled when the writer has ended.
     ended: CancellationToken,
-}
-
-/// Lines of some threads. On cache lines of its own.
-#[repr(align(128))]
-struct Buffer(Mutex<Vec<u8>>);
-
-/// What became of a line.
-enum Pushed {
-    /// It was taken; `is_pressing` when the buffer became half full by it.
-    Taken { is_pressing: bool },
-    /// There is no room, or another thread is at it.
-    Refused,
 }
 
 impl AccessLog {
@@ -237,54 +223,6 @@ impl Source for AccessLog {
                 self.shared.counts.sum(counter),
             );
         }
-    }
-}
-
-impl Buffer {
-    /// With all its room from the start, so that no line waits for the allocator.
-    fn new(share: usize) -> Self {
-        Self(Mutex::new(room_for(share)))
-    }
-
-    /// Has a line put into it, unless it is full or in use.
-    fn push(&self, share: usize, render: impl FnOnce(&mut Vec<u8>)) -> Pushed {
-        let mut lines = match self.0.try_lock() {
-            Ok(lines) => lines,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Pushed::Refused,
-        };
-        let before = lines.len();
-        if before >= share {
-            return Pushed::Refused;
-        }
-        render(&mut lines);
-        let half = share / 2;
-        let is_pressing = before < half && lines.len() >= half;
-        Pushed::Taken { is_pressing }
-    }
-
-    /// Takes its lines, and leaves it another vector, whose room it fills next.
-    fn swap(&self, other: &mut Vec<u8>) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *lines, other);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
-    }
-}
-
-/// Room for what a buffer holds, and for the line that fills it.
-fn room_for(share: usize) -> Vec<u8> {
-    Vec::with_capacity(share + USUAL_LINE)
-}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Buffer")
     }
 }
 
