@@ -1,9 +1,10 @@
 //! The access log: lines gathered by the threads that serve, written by one that does nothing else.
 //!
-//! A line is rendered by the thread that served its request, straight into a buffer of that thread (one of a fixed number, as
-//! in [`Sharded`]). The buffer has a lock, for which nobody waits: it is tried, then the next buffer's. In its way are only
-//! another thread with the same buffer, and the writer, which holds it for as long as it takes to swap two pointers. When no
-//! buffer has room, as when the disk hangs, the line is dropped and counted.
+//! A line is rendered by the thread that served its request, and copied into a buffer of that thread (one of a fixed number, as
+//! in [`Sharded`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody holds one for longer than it
+//! takes to copy a line or to swap two vectors, and nobody holds one while the disk is at work. Only where more threads log than there
+//! are buffers can all be in use; then its own is waited for, rather than the line lost. When none has room, as when the disk hangs,
+//! the line is dropped and counted.
 //!
 //! The writer sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
 //! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
@@ -12,6 +13,7 @@
 mod buffer;
 mod sink;
 
+use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,8 +42,8 @@ pub struct LogOptions {
     pub target: LogTarget,
     /// What they look like.
     pub format: LogFormat,
-    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. Each goes over by less than a line, and
-    /// one more of them is being written.
+    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. One more of
+    /// these is being written.
     pub room: usize,
 }
 
@@ -87,7 +89,7 @@ pub struct AccessLog {
 struct Shared {
     /// A power of two of them.
     buffers: Box<[Buffer]>,
-    /// Bytes beyond which a buffer takes no line.
+    /// Bytes of each.
     share: usize,
     /// Lines, by what became of them.
     counts: Sharded<2>,
@@ -142,24 +144,32 @@ impl AccessLog {
         })
     }
 
-    /// Logs a request, or drops its line and counts that. It never waits.
+    /// Logs a request, or drops its line and counts that. It never waits for the disk.
     pub fn write(&self, record: &Record) {
-        let shared = &*self.shared;
-        let mine = thread_number();
-        let mut buffers = (0..shared.buffers.len())
-            .map(|n| &shared.buffers[(mine + n) & (shared.buffers.len() - 1)]);
-        let is_pressing = buffers.find_map(|buffer| {
-            match buffer.push(shared.share, |lines| self.format.render(record, lines)) {
-                Pushed::Taken { is_pressing } => Some(is_pressing),
-                Pushed::Refused => None,
-            }
+        thread_local! {
+            /// A line in the making. Not made in a buffer: a lock that is held so long is in the way of others.
+            static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let logged = LINE.try_with(|line| {
+            let mut line = line.borrow_mut();
+            line.clear();
+            self.format.render(record, &mut line);
+            self.push(&line);
         });
-        match is_pressing {
-            None => shared.counts.add(DROPPED, 1),
-            Some(true) => self.writer.unpark(),
+        // A thread that is ending, and drops the last of its requests.
+        if logged.is_err() {
+            self.shared.counts.add(DROPPED, 1);
+        }
+    }
+
+    fn push(&self, line: &[u8]) {
+        let shared = &*self.shared;
+        match shared.push(line) {
+            Pushed::Full | Pushed::InUse => shared.counts.add(DROPPED, 1),
+            Pushed::Taken { is_pressing: true } => self.writer.unpark(),
             // The writer looked at the buffer, under its lock, after it had said that it would sleep: either it saw this line,
             // or this sees what it said.
-            Some(false) => {
+            Pushed::Taken { is_pressing: false } => {
                 if shared.is_asleep.load(Ordering::Relaxed)
                     && shared.is_asleep.swap(false, Ordering::Relaxed)
                 {
@@ -227,6 +237,28 @@ impl Source for AccessLog {
 }
 
 impl Shared {
+    /// Puts a line into this thread's buffer, or another that is free, or its own in turn when all are in use.
+    fn push(&self, line: &[u8]) -> Pushed {
+        let mine = thread_number();
+        let mut is_in_use = false;
+        for n in 0..self.buffers.len() {
+            match self.buffer(mine + n).push(self.share, line) {
+                Pushed::Full => {}
+                Pushed::InUse => is_in_use = true,
+                taken @ Pushed::Taken { .. } => return taken,
+            }
+        }
+        match is_in_use {
+            true => self.buffer(mine).push_in_turn(self.share, line),
+            false => Pushed::Full,
+        }
+    }
+
+    /// The buffer of that number; they are taken round and round.
+    fn buffer(&self, number: usize) -> &Buffer {
+        &self.buffers[number & (self.buffers.len() - 1)]
+    }
+
     /// The writer's life.
     fn write_out(&self, mut sink: Box<dyn LogSink>) {
         // Also when the sink panics.
