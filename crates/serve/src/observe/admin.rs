@@ -280,6 +280,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peers_that_say_nothing_are_cut_off_and_make_room() {
         let admin = Running::start().await;
+        let started = tokio::time::Instant::now();
         let mut silent = Vec::new();
         for _ in 0..MOST {
             silent.push(TcpStream::connect(admin.address).await.unwrap());
@@ -290,6 +291,8 @@ mod tests {
         for stream in &mut silent {
             let _ = read(stream).await;
         }
+        let waited = started.elapsed();
+        assert!(HEAD_TIME <= waited && waited < WHOLE_TIME, "{waited:?}");
     }
 
     #[tokio::test]

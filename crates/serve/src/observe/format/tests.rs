@@ -107,6 +107,13 @@ fn what_a_peer_sent_ends_no_field() {
     let object = object(&record);
     assert_eq!(object["user"], json!("a b\n"));
     assert_eq!(object["user_agent"], json!("a\"b\\c\td\u{FFFD}"));
+    // Controls above ASCII, and newlines that are none to C.
+    let record = Record {
+        user: Some("\u{7F}\u{9B}1m\u{2028}".into()),
+        ..frank()
+    };
+    let text = line(LogFormat::Json, &record);
+    assert!(text.contains(r#""user":"\u007f\u009b1m\u2028""#), "{text}");
 }
 
 #[test]
@@ -126,6 +133,13 @@ fn secrets_in_targets_and_referers_are_masked_in_every_format() {
         assert!(text.contains(target), "{text}");
         assert!(!text.contains("s3cret"), "{text}");
     }
+    let record = Record {
+        referer: Some(HeaderValue::from_static("http://h/?a=1&sig=s3cret")),
+        ..frank()
+    };
+    let text = line(LogFormat::Combined, &record);
+    assert!(text.contains("\"http://h/?a=1&sig=***\""), "{text}");
+    assert_eq!(object(&record)["referer"], json!("http://h/?a=1&sig=***"));
 }
 
 #[test]
@@ -217,14 +231,23 @@ fn formats_are_told_by_their_names() {
     assert_eq!(error.to_string(), expected);
 }
 
+/// Any characters, controls among them.
+fn characters() -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
+}
+
 /// Header values may hold all bytes but controls; a tab is none to HTTP.
 fn header() -> impl Strategy<Value = Option<HeaderValue>> {
-    prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| HeaderValue::from_bytes(&bytes).ok())
+    let bytes = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        characters().prop_map(String::into_bytes),
+    ];
+    bytes.prop_map(|bytes| HeaderValue::from_bytes(&bytes).ok())
 }
 
 prop_compose! {
     fn any_record()(
-        user: Option<String>,
+        user in prop::option::of(characters()),
         method in "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,12}",
         path in prop::collection::vec(any::<u8>(), 0..40),
         referer in header(),

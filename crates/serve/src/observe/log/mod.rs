@@ -1,21 +1,23 @@
 //! The access log: lines gathered by the threads that serve, written by one that does nothing else.
 //!
-//! A line is rendered by the thread that served its request, straight into a buffer of that thread (one of a fixed number, as
-//! in [`Sharded`]). The buffer has a lock, for which nobody waits: it is tried, then the next buffer's. In its way are only
-//! another thread with the same buffer, and the writer, which holds it for as long as it takes to swap two pointers. When no
-//! buffer has room, as when the disk hangs, the line is dropped and counted.
+//! A line is rendered by the thread that served its request, and copied into a buffer of that thread (one of a fixed number, as
+//! in [`Sharded`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody holds one for longer than it
+//! takes to copy a line or to swap two vectors, and nobody holds one while the disk is at work. Only where more threads log than there
+//! are buffers can all be in use; then its own is waited for, rather than the line lost. When none has room, as when the disk hangs,
+//! the line is dropped and counted.
 //!
 //! The writer sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
 //! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
 //! not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
 
+mod buffer;
 mod sink;
 
-use std::fmt;
+use std::cell::RefCell;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -23,13 +25,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::sharded::{shards, thread_number};
 use super::{Exposition, FamilyKind, LogFormat, Record, Sharded, Source};
+use buffer::{Buffer, Pushed, room_for};
 pub use sink::{LogSink, LogTarget};
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);
-
-/// Bytes of a line, if it is not of somebody who tries how long one may be.
-const USUAL_LINE: usize = 1024;
 
 /// Counters of lines.
 const WRITTEN: usize = 0;
@@ -42,8 +42,8 @@ pub struct LogOptions {
     pub target: LogTarget,
     /// What they look like.
     pub format: LogFormat,
-    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. Each goes over by less than a line, and
-    /// one more of them is being written.
+    /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. One more of
+    /// these is being written.
     pub room: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct AccessLog {
 struct Shared {
     /// A power of two of them.
     buffers: Box<[Buffer]>,
-    /// Bytes beyond which a buffer takes no line.
+    /// Bytes of each.
     share: usize,
     /// Lines, by what became of them.
     counts: Sharded<2>,
@@ -101,18 +101,6 @@ struct Shared {
     is_closing: AtomicBool,
     /// Cancelled when the writer has ended.
     ended: CancellationToken,
-}
-
-/// Lines of some threads. On cache lines of its own.
-#[repr(align(128))]
-struct Buffer(Mutex<Vec<u8>>);
-
-/// What became of a line.
-enum Pushed {
-    /// It was taken; `is_pressing` when the buffer became half full by it.
-    Taken { is_pressing: bool },
-    /// There is no room, or another thread is at it.
-    Refused,
 }
 
 impl AccessLog {
@@ -156,24 +144,32 @@ impl AccessLog {
         })
     }
 
-    /// Logs a request, or drops its line and counts that. It never waits.
+    /// Logs a request, or drops its line and counts that. It never waits for the disk.
     pub fn write(&self, record: &Record) {
-        let shared = &*self.shared;
-        let mine = thread_number();
-        let mut buffers = (0..shared.buffers.len())
-            .map(|n| &shared.buffers[(mine + n) & (shared.buffers.len() - 1)]);
-        let is_pressing = buffers.find_map(|buffer| {
-            match buffer.push(shared.share, |lines| self.format.render(record, lines)) {
-                Pushed::Taken { is_pressing } => Some(is_pressing),
-                Pushed::Refused => None,
-            }
+        thread_local! {
+            /// A line in the making. Not made in a buffer: a lock that is held so long is in the way of others.
+            static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let logged = LINE.try_with(|line| {
+            let mut line = line.borrow_mut();
+            line.clear();
+            self.format.render(record, &mut line);
+            self.push(&line);
         });
-        match is_pressing {
-            None => shared.counts.add(DROPPED, 1),
-            Some(true) => self.writer.unpark(),
+        // A thread that is ending, and drops the last of its requests.
+        if logged.is_err() {
+            self.shared.counts.add(DROPPED, 1);
+        }
+    }
+
+    fn push(&self, line: &[u8]) {
+        let shared = &*self.shared;
+        match shared.push(line) {
+            Pushed::Full | Pushed::InUse => shared.counts.add(DROPPED, 1),
+            Pushed::Taken { is_pressing: true } => self.writer.unpark(),
             // The writer looked at the buffer, under its lock, after it had said that it would sleep: either it saw this line,
             // or this sees what it said.
-            Some(false) => {
+            Pushed::Taken { is_pressing: false } => {
                 if shared.is_asleep.load(Ordering::Relaxed)
                     && shared.is_asleep.swap(false, Ordering::Relaxed)
                 {
@@ -240,55 +236,29 @@ impl Source for AccessLog {
     }
 }
 
-impl Buffer {
-    /// With all its room from the start, so that no line waits for the allocator.
-    fn new(share: usize) -> Self {
-        Self(Mutex::new(room_for(share)))
-    }
-
-    /// Has a line put into it, unless it is full or in use.
-    fn push(&self, share: usize, render: impl FnOnce(&mut Vec<u8>)) -> Pushed {
-        let mut lines = match self.0.try_lock() {
-            Ok(lines) => lines,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Pushed::Refused,
-        };
-        let before = lines.len();
-        if before >= share {
-            return Pushed::Refused;
-        }
-        render(&mut lines);
-        let half = share / 2;
-        let is_pressing = before < half && lines.len() >= half;
-        Pushed::Taken { is_pressing }
-    }
-
-    /// Takes its lines, and leaves it another vector, whose room it fills next.
-    fn swap(&self, other: &mut Vec<u8>) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *lines, other);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
-    }
-}
-
-/// Room for what a buffer holds, and for the line that fills it.
-fn room_for(share: usize) -> Vec<u8> {
-    Vec::with_capacity(share + USUAL_LINE)
-}
-
-impl fmt::Debug for Buffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Buffer")
-    }
-}
-
 impl Shared {
+    /// Puts a line into this thread's buffer, or another that is free, or its own in turn when all are in use.
+    fn push(&self, line: &[u8]) -> Pushed {
+        let mine = thread_number();
+        let mut is_in_use = false;
+        for n in 0..self.buffers.len() {
+            match self.buffer(mine + n).push(self.share, line) {
+                Pushed::Full => {}
+                Pushed::InUse => is_in_use = true,
+                taken @ Pushed::Taken { .. } => return taken,
+            }
+        }
+        match is_in_use {
+            true => self.buffer(mine).push_in_turn(self.share, line),
+            false => Pushed::Full,
+        }
+    }
+
+    /// The buffer of that number; they are taken round and round.
+    fn buffer(&self, number: usize) -> &Buffer {
+        &self.buffers[number & (self.buffers.len() - 1)]
+    }
+
     /// The writer's life.
     fn write_out(&self, mut sink: Box<dyn LogSink>) {
         // Also when the sink panics.

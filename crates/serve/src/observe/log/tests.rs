@@ -94,11 +94,14 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
         ..LogOptions::default()
     };
     let log = AccessLog::open(&options).unwrap();
+    // More threads than buffers: some find all in use.
+    let threads = 2 * shards() + 1;
+    let all = 200 * threads as u64;
     std::thread::scope(|scope| {
-        for thread in 0..8 {
+        for thread in 0..threads {
             let log = &log;
             scope.spawn(move || {
-                for n in 0..500 {
+                for n in 0..200 {
                     log.write(&record(&format!("/{thread}/{n}")));
                 }
             });
@@ -106,16 +109,16 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
     });
     assert!(log.close(LIMIT).await);
     let text = std::fs::read_to_string(&path).unwrap();
-    assert_eq!(text.lines().count() as u64 + log.dropped(), 8 * 500);
+    assert_eq!(text.lines().count() as u64 + log.dropped(), all);
     assert_eq!(log.dropped(), 0);
-    for thread in 0..8 {
+    for thread in 0..threads {
         let mine = format!(" /{thread}/");
         let of_mine = text.lines().filter(|line| line.contains(&mine)).count();
-        assert_eq!(of_mine, 500);
+        assert_eq!(of_mine, 200);
     }
     let told = crate::observe::render(&[Arc::new(log)]);
     assert!(
-        told.contains("\nhaul_access_log_lines_written_total 4000\n"),
+        told.contains(&format!("\nhaul_access_log_lines_written_total {all}\n")),
         "{told}"
     );
     assert!(
@@ -160,9 +163,12 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
     assert!(within(LIMIT, log.close(LIMIT)).await);
     let rest: Vec<_> = asked.try_iter().collect();
     let bytes: usize = rest.iter().map(length).sum();
-    // A line a buffer.
-    assert!(bytes < room + 100 * shards(), "{bytes} bytes were kept");
-    assert!(bytes >= room, "only {bytes} bytes were kept");
+    assert!(bytes <= room, "{bytes} bytes were kept");
+    // But for what a line did not fit into.
+    assert!(
+        bytes + 100 * shards() > room,
+        "only {bytes} bytes were kept"
+    );
     let kept: Vec<_> = rest.iter().flat_map(targets).collect();
     assert_eq!(kept.len() as u64 + dropped, lines.len() as u64);
     // What came first was kept, in one buffer or another.
