@@ -1,7 +1,7 @@
 //! Where connections come from, and the certificates they are met with.
 //!
 //! An [`Address`] is what a user writes; [`bind`] makes it into sockets of the standard library that listen and do not block,
-//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Tls`] is how a connection is
+//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Tls`](tls::Tls) is how a connection is
 //! secured, [`Notify`] tells the service manager how we are.
 //!
 //! Nothing here accepts. Whoever does so makes a tokio listener of a [`Listener`] on the runtime that is to own it:

@@ -278,6 +278,19 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn the_port_that_the_first_address_finds_is_that_of_all() {
+        // All of 127/8 is this machine's.
+        let candidates = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"];
+        let candidates = candidates.map(|text| text.parse().unwrap());
+        let all = || all(&candidates, &BindOptions::default());
+        // Taken on one of them by chance, as in `bind`.
+        let bound = (0..TRIES).find_map(|_| all().ok()).unwrap();
+        let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
+        assert_eq!((bound.len(), ports.len()), (3, 1), "{bound:?}");
+    }
+
+    #[test]
     fn an_address_of_another_machine_is_told_and_one_of_several_is_left_out() {
         // TEST-NET-1, RFC 5737.
         let error = listening("192.0.2.1:0", 1).unwrap_err();

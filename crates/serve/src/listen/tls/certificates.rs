@@ -190,3 +190,54 @@ impl fmt::Debug for Fingerprint {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{
+        CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm,
+    };
+    use rustls::pki_types::PrivatePkcs8KeyDer;
+
+    use super::*;
+
+    fn certified(name: &str, algorithm: &'static SignatureAlgorithm) -> Arc<CertifiedKey> {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let chain = vec![params.self_signed(&key).unwrap().der().clone()];
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        Arc::new(CertifiedKey::from_der(chain, key, &provider).unwrap())
+    }
+
+    #[test]
+    fn the_name_counts_first_and_then_what_the_client_understands() {
+        let certificates = [
+            certified("a.test", &PKCS_ED25519),
+            certified("b.test", &PKCS_ED25519),
+            certified("b.test", &PKCS_ECDSA_P256_SHA256),
+            certified("b.test", &PKCS_ECDSA_P256_SHA256),
+        ];
+        let old = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
+        let new = &[
+            SignatureScheme::ECDSA_NISTP256_SHA256,
+            SignatureScheme::ED25519,
+        ][..];
+        for (name, schemes, at) in [
+            (Some("a.test"), new, 0),
+            (Some("a.test"), old, 0),
+            (Some("b.test"), new, 1),
+            (Some("b.test"), old, 2),
+            (Some("c.test"), new, 0),
+            (Some("c.test"), old, 2),
+            (None, new, 0),
+            (None, old, 2),
+        ] {
+            let name = name.map(|name| ServerName::try_from(name).unwrap());
+            let chosen = choose(&certificates, name.as_ref(), schemes).unwrap();
+            assert!(
+                Arc::ptr_eq(chosen, &certificates[at]),
+                "{name:?} {schemes:?}"
+            );
+        }
+    }
+}

@@ -9,7 +9,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
     CipherSuite, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConnection,
+    SupportedProtocolVersion,
 };
+use sha2::Digest as _;
 use tempfile::TempDir;
 
 use super::super::Local;
@@ -67,13 +69,17 @@ impl Shown {
 }
 
 fn client(root: &str) -> ClientConfig {
+    client_of(root, rustls::DEFAULT_VERSIONS)
+}
+
+fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots
         .add(CertificateDer::from_pem_slice(root.as_bytes()).unwrap())
         .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_protocol_versions(versions).unwrap();
     builder.with_root_certificates(roots).with_no_client_auth()
 }
 
@@ -136,6 +142,12 @@ fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
     // The client has AES-256 first.
     assert_eq!(met.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
     assert_eq!(met.protocol.unwrap(), b"h2");
+    let old = client_of(&shown.authority.pem(), &[&rustls::version::TLS12]);
+    let met = meet(&tls, old, "localhost").unwrap();
+    assert_eq!(
+        met.suite,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+    );
     let mut one = shown.client();
     one.alpn_protocols = vec![b"http/1.1".to_vec()];
     assert_eq!(
@@ -264,7 +276,6 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
         ("127.0.0.1", 0),
     ] {
         let met = meet(&tls, shown.client(), name).unwrap();
-        use sha2::Digest as _;
         let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(print, prints[at], "{name}");
     }
@@ -410,7 +421,6 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
     }
     for name in &names {
         let met = meet(&tls, client(&pem), name).unwrap();
-        use sha2::Digest as _;
         let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
         assert_eq!(tls.certificates.fingerprints(), [print]);
     }
