@@ -38,6 +38,8 @@ pub struct LoginOptions {
     pub hashing: NonZeroUsize,
     /// Logins that may wait for their turn; one more is told to come again.
     pub waiting: usize,
+    /// Of both together, those of one address (IPv6: of 64 bits of it), so that one client does not shut out the others.
+    pub of_one_address: NonZeroUsize,
     /// Right logins that are remembered, and as many wrong ones; a hundred bytes each.
     pub remembered: usize,
     /// How long a right login is remembered after it was last of use.
@@ -54,6 +56,8 @@ impl Default for LoginOptions {
             hashing: NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN),
             // At 50 ms a hash the last of them waits for three seconds on one core.
             waiting: 64,
+            // A download with twice the usual connections, which all bring the same new login at once.
+            of_one_address: NonZeroUsize::MIN.saturating_add(31),
             // More users than this on one machine share the cache by turns.
             remembered: 8192,
             // A browser that pauses between two pages is not asked for another hash.

@@ -5,6 +5,9 @@
 //! helps is that browsers say where a request comes from: in Sec-Fetch-Site to origins they trust (TLS, or the own machine), and in
 //! Origin for all that is no plain GET. Programs say neither and are let through: nobody makes them ask.
 //!
+//! A page of this store that forbids referrers altogether (`Referrer-Policy: no-referrer`) has its forms come from `null`, and
+//! would be refused; `same-origin` does as well and is not.
+//!
 //! A host by another name is not found out here: a page at a name that its owner points at this machine is, to a browser, of the
 //! same site. That needs a list of the names that the store goes by.
 

@@ -143,6 +143,19 @@ fn login(line: &str) -> Result<HashedRule, FileErrorKind> {
     })
 }
 
+/// Says so when every user of the machine can read a file of secrets. It is used all the same: in a container there may be no other
+/// user.
+pub(super) fn warn_if_exposed(path: &Path, file: &std::fs::File) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let meta = file.metadata();
+    if meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o004 != 0) {
+        let path = path.display();
+        tracing::warn!(
+            "{path} can be read by every user of this machine; `chmod o= {path}` mends that"
+        );
+    }
+}
+
 /// What stands on each line that says something.
 fn lines<T>(
     path: &Path,
@@ -166,6 +179,7 @@ fn lines<T>(
 fn text(path: &Path) -> Result<Zeroizing<String>, FileError> {
     let read = || {
         let file = std::fs::File::open(path)?;
+        warn_if_exposed(path, &file);
         let mut bytes = Vec::new();
         file.take(LONGEST + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > LONGEST {

@@ -4,7 +4,7 @@
 //!
 //! 1. nothing is configured: everybody may do everything;
 //! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none): granted, with the rights of
-//!    strangers;
+//!    strangers. Its answer must therefore not depend on what is in the store;
 //! 3. a signature in the query, when there is a key to check it;
 //! 4. the Authorization field. A wrong one is refused even where strangers may go, so that who mistypes a password is told;
 //! 5. none of these: what strangers may do.
@@ -14,6 +14,8 @@
 //! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
 //! outcome counts for nothing. [`tally`](super::tally) counts both in tests.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -50,7 +52,7 @@ struct Rules {
 }
 
 /// What is known of a request when it is judged.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Ask<'a> {
     /// Its method.
     pub method: &'a Method,
@@ -62,6 +64,16 @@ pub struct Ask<'a> {
     pub headers: &'a HeaderMap,
     /// The time.
     pub now: SystemTime,
+    /// Where it comes from, so that one client's guesses do not keep the others from logging in. `None` when that is not known:
+    /// for a Unix socket, or a proxy that all come through.
+    pub peer: Option<IpAddr>,
+}
+
+/// Without the fields and the query, which hold secrets.
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ask({} {})", self.method, self.named.key)
+    }
 }
 
 impl Access {
@@ -113,7 +125,8 @@ impl Access {
         self.decide(ask, None)
     }
 
-    /// The same after its password was hashed; never [`Judged::NeedsHashing`] for the request that it was hashed for.
+    /// The same after its password was hashed; never [`Judged::NeedsHashing`] for the request that it was hashed for. To be asked
+    /// of the one that wanted it hashed, also if there is a newer one by now.
     #[must_use]
     pub fn judge_again(&self, ask: &Ask<'_>, checked: &Checked) -> Judged {
         self.decide(ask, Some(checked))
@@ -193,7 +206,7 @@ impl Rules {
             (Some(_), _) => return self.refused(Why::Wrong),
             (None, _) => {}
         }
-        let Some(place) = self.logins.place() else {
+        let Some(place) = self.logins.queue.place(ask.peer) else {
             return self.refused(Why::Busy);
         };
         let anothers = &hashes[name.place(hashes.len())];

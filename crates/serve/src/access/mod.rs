@@ -25,6 +25,7 @@ mod judge;
 mod link;
 mod origin;
 mod pending;
+mod queue;
 mod remembered;
 mod rule;
 mod scope;

@@ -16,6 +16,7 @@ use super::account::LoginOptions;
 use super::answers::{Refusal, Why};
 use super::digest::Digest;
 use super::hash::PasswordHash;
+use super::queue::{Place, Queue};
 use super::remembered::Remembered;
 use super::secret::Secret;
 
@@ -23,7 +24,7 @@ use super::secret::Secret;
 #[derive(Debug)]
 pub(super) struct Logins {
     /// Places of those that wait or are hashed.
-    places: Arc<Semaphore>,
+    pub(super) queue: Arc<Queue>,
     /// Places of those that are hashed.
     hashing: Arc<Semaphore>,
     /// Logins that were found right. Only who has a password gets in here, so a crowd without one displaces nobody.
@@ -38,7 +39,7 @@ pub struct PendingLogin {
     pub(super) logins: Arc<Logins>,
     pub(super) login: Login,
     /// Its place.
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
 }
 
 /// A password whose turn it is. Dropping it lets the next one go ahead.
@@ -68,19 +69,14 @@ pub struct Checked {
 
 impl Logins {
     pub(super) fn new(options: &LoginOptions) -> Self {
-        let hashing = options.hashing.get().min(Semaphore::MAX_PERMITS / 2);
-        let places = hashing + options.waiting.min(Semaphore::MAX_PERMITS / 2);
+        let hashing = options.hashing.get().min(Semaphore::MAX_PERMITS);
+        let places = hashing.saturating_add(options.waiting);
         Self {
-            places: Arc::new(Semaphore::new(places)),
+            queue: Arc::new(Queue::new(places, options.of_one_address.get())),
             hashing: Arc::new(Semaphore::new(hashing)),
             right: Remembered::new(options.remembered, options.lifetime),
             wrong: Remembered::new(options.remembered, options.wrong_lifetime),
         }
-    }
-
-    /// A place in the queue, if there is one.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.places).try_acquire_owned().ok()
     }
 }
 

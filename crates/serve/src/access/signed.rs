@@ -34,6 +34,7 @@ use zeroize::Zeroizing;
 
 use crate::Named;
 
+use super::file::warn_if_exposed;
 use super::scope::Right;
 
 /// The parameter that says until when.
@@ -164,8 +165,10 @@ impl SigningKey {
     /// When it cannot be read, or is too short or too long.
     pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST + 4));
-        let file = std::fs::File::open(path);
-        let read = file.and_then(|file| file.take(LONGEST as u64 + 3).read_to_end(&mut bytes));
+        let read = std::fs::File::open(path).and_then(|file| {
+            warn_if_exposed(path, &file);
+            file.take(LONGEST as u64 + 3).read_to_end(&mut bytes)
+        });
         read.map_err(|source| SigningKeyError::Io {
             path: path.to_owned(),
             source,

@@ -77,6 +77,7 @@ fn asked(
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
+        peer: Some([192, 0, 2, 1].into()),
     };
     match again {
         Some(checked) => access.judge_again(&ask, checked),
@@ -452,6 +453,28 @@ async fn d15_a_crowd_waits_within_bounds() {
     assert_eq!(status(&access, "GET /", wrong(3)), 401);
 }
 
+#[test]
+fn d15_one_client_does_not_keep_the_others_out() {
+    let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
+    options.logins.of_one_address = std::num::NonZeroUsize::MIN;
+    let access = access(options);
+    let _held = pending(&access, "GET /", basic("alice", "x"));
+    assert_eq!(status(&access, "GET /", basic("alice", "pass")), 503);
+    let headers = HeaderMap::from_iter([(
+        AUTHORIZATION,
+        HeaderValue::from_str(&basic("alice", "pass").expect("one")).expect("a value"),
+    )]);
+    let ask = Ask {
+        method: &Method::GET,
+        named: &named("/"),
+        query: None,
+        headers: &headers,
+        now: at(0),
+        peer: Some([192, 0, 2, 2].into()),
+    };
+    assert!(matches!(access.judge(&ask), Judged::NeedsHashing(_)));
+}
+
 #[tokio::test]
 async fn many_connections_with_one_login_cost_one_hash() {
     let access = access(hashed(&[format!("alice:{}:rw", argon2_of("pass"))]));
@@ -528,7 +551,17 @@ fn nothing_that_is_printed_shows_a_secret() {
     let shown = format!("{options:?}");
     let access = access(options);
     let pending = asked(&access, "GET /", basic("bob", "hunter2"), None);
-    let shown = format!("{shown}{access:?}{pending:?}");
+    let headers =
+        HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer hunter2"))]);
+    let ask = Ask {
+        method: &Method::GET,
+        named: &named("/"),
+        query: Some("haul-signature=hunter2"),
+        headers: &headers,
+        now: at(0),
+        peer: None,
+    };
+    let shown = format!("{shown}{access:?}{pending:?}{ask:?}");
     assert!(
         !shown.contains("hunter2") && !shown.contains("$argon2") && !shown.contains("104, 117"),
         "{shown}"
