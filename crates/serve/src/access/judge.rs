@@ -12,7 +12,7 @@
 //! How long an answer takes must not say which names exist. A name is looked up by its digest, and one comparison of digests is
 //! made for each login, with a random digest when there is nobody to compare with. If any user has a hashed password, every login
 //! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
-//! outcome counts for nothing. [`tally`](super::tally) counts both in tests.
+//! outcome counts for nothing. In tests both are counted (`tally`).
 
 use std::fmt;
 use std::net::IpAddr;

@@ -9,6 +9,14 @@
 //! - [`SigningKey`] makes and checks URLs that carry their own permission and expire.
 //! - [`Cors`] says which other pages may use the store from a browser, and [`is_cross_site`] finds out those who were not asked.
 //!
+//! The order of calls, for one request:
+//!
+//! ```text
+//! judge(ask) -> Granted(grant)  -> if it writes: is_cross_site? then Cors::admits, or 403 -> serve; grant.may, grant.may_list
+//!            -> Refused(refusal) -> its status, challenges, Retry-After, text
+//!            -> NeedsHashing(pending) -> pending.turn().await -> on a blocking thread: run() -> judge_again(ask, checked)
+//! ```
+//!
 //! Rights belong to keys, which are names. Where a link inside the root leads is not asked here: who may read `/a` may read what a
 //! link in `/a` leads to, as far as the root lets it be followed. Links are made by those who have the disk, not by requests.
 

@@ -105,6 +105,7 @@ mod tests {
         let other = queue.place(peer("192.0.2.2")).expect("a place");
         drop(one);
         let again = queue.place(peer("192.0.2.1")).expect("a place");
+        assert!(queue.place(peer("192.0.2.1")).is_none());
         let last = queue.place(peer("192.0.2.3")).expect("a place");
         assert!(queue.place(peer("192.0.2.4")).is_none() && queue.place(None).is_none());
         drop((mapped, other, again, last));

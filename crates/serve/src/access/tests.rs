@@ -420,6 +420,26 @@ async fn d15_a_stranger_with_the_password_of_another_stays_one() {
 }
 
 #[tokio::test]
+async fn d15_the_password_of_another_is_nobody_elses() {
+    let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
+    options.rules = rules(&["carol:word:rw"]).rules;
+    let access = access(options);
+    // Carol's wrong password is held against the only hash there is, and fits.
+    let checked = run(pending(&access, "GET /", basic("carol", "pass"))).await;
+    assert_eq!(tally::taken().0, 1);
+    let again = asked(&access, "GET /", basic("carol", "pass"), Some(&checked));
+    assert!(matches!(
+        again,
+        Judged::Refused(Refusal {
+            why: Why::Wrong,
+            ..
+        })
+    ));
+    assert_eq!(status(&access, "GET /", basic("carol", "pass")), 401);
+    assert_eq!(status(&access, "GET /", basic("carol", "word")), 200);
+}
+
+#[tokio::test]
 async fn d15_a_crowd_waits_within_bounds() {
     let mut options = hashed(&[format!("alice:{}:rw", argon2_of("pass"))]);
     options.logins.hashing = std::num::NonZeroUsize::MIN;
@@ -450,6 +470,10 @@ async fn d15_a_crowd_waits_within_bounds() {
     let second = turn.await.expect("a turn");
     let _ = second.run();
     let _ = run(fourth).await;
+    // Places come back.
+    for number in 10..20 {
+        let _ = run(pending(&access, "GET /", wrong(number))).await;
+    }
     assert_eq!(status(&access, "GET /", wrong(3)), 401);
 }
 
@@ -533,6 +557,18 @@ fn d15_a_signature_decides_alone() {
         None,
     );
     assert!(grant.may(Right::Write, &key("/a/b")) && !grant.may(Right::Read, &key("/a/b")));
+    let late = signing.sign(Signable::Get, &named("/a"), None, at(0));
+    for (query, wanted) in [
+        (late.as_str(), Why::Expired),
+        ("haul-signature=x", Why::BadSignature),
+    ] {
+        match asked(&access, &format!("GET /a?{query}"), None, None) {
+            Judged::Refused(refusal) => {
+                assert_eq!((refusal.why, refusal.challenges.len()), (wanted, 0))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
     // Without a key these parameters are anybody's.
     let keyless = self::access(rules(&["alice:pass:rw"]));
     assert_eq!(status(&keyless, &format!("GET {get}"), None), 401);
