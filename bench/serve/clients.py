@@ -10,7 +10,7 @@ from duel import Run
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# So many of a million requests of wrk may break: a connection that ends as the clock runs out is counted as broken.
+# So many of a million requests of wrk may break, such as those that are under way as the clock runs out.
 BROKEN = 1000
 
 
@@ -24,14 +24,13 @@ def quiet(command, **more):
 
 
 class Clients:
-    """The command lines. `shown` keeps one of each kind for the report."""
+    """The command lines. `shown` keeps the first of each kind for the report."""
 
     def __init__(self, load, seconds, ca):
         self.load_program, self.seconds, self.ca, self.shown = load, seconds, ca, {}
 
     def show(self, kind, command):
-        self.shown.setdefault(kind, " ".join(pathlib.Path(word).name if "/" in str(word) and "://" not in str(word) and n == 0
-                                             else str(word) for n, word in enumerate(command)))
+        self.shown.setdefault(kind, " ".join([pathlib.Path(command[0]).name, *map(str, command[1:])]))
 
     def wrk(self, port, prefix, count, stay):
         """Small GETs over 32 connections for some seconds. Half the cores are for the client: with more of its threads it would

@@ -14,9 +14,9 @@ VARIANTS = {
     "nginx reuseport": ("reuseport", ""),
     "nginx cache": ("", CACHE),
     "nginx cache reuseport": ("reuseport", CACHE),
-    # A small file in one writev, with its head, in place of a sendfile of its own.
+    # A small file is read, and leaves with its head in one writev: two calls in place of four.
     "nginx cache, no sendfile": ("", CACHE + " sendfile off; tcp_nopush off;"),
-    # Bodies of PUTs reach the temporary file in pieces of this size; its own is 16 KiB.
+    # Bodies of PUTs reach the temporary file in pieces of this size; its own are 8 KiB.
     "nginx 128k buffers": ("", "client_body_buffer_size 128k;"),
     "nginx 1m buffers": ("", "client_body_buffer_size 1m;"),
 }
