@@ -53,9 +53,9 @@ def descriptors(least):
     resource.setrlimit(resource.RLIMIT_NOFILE, (65536 if hard == resource.RLIM_INFINITY else hard, hard))
 
 
-def interrupted(*_):
+def interrupted(number, _):
     # Through all that clears up.
-    raise SystemExit(143)
+    raise SystemExit(128 + number)
 
 
 def scratch(stack, parent, prefix):
@@ -83,7 +83,8 @@ def found(args):
 
 def main():
     args, cases = arguments(), []
-    signal.signal(signal.SIGTERM, interrupted)
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, interrupted)
     descriptors(12_000)
     with contextlib.ExitStack() as stack:
         work = scratch(stack, "/dev/shm", "haul-bench-")
