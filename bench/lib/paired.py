@@ -11,6 +11,14 @@ import typing
 LAUNCH = pathlib.Path(__file__).with_name("launch.py")
 
 
+def interleaved(contenders, rounds):
+    """A B C, B C A ...: all see the same weather."""
+    for number in range(rounds):
+        # Each round begins with another: nobody always runs first.
+        shift = number % len(contenders)
+        yield from contenders[shift:] + contenders[:shift]
+
+
 @dataclasses.dataclass
 class Run:
     """One run of one command."""
@@ -88,11 +96,8 @@ class Arena:
         for contender in contenders:
             self.run(contender)
             contender.right()
-        for number in range(rounds):
-            # Each round begins with another: nobody always runs first.
-            shift = number % len(contenders)
-            for contender in contenders[shift:] + contenders[:shift]:
-                contender.runs.append(self.run(contender))
+        for contender in interleaved(contenders, rounds):
+            contender.runs.append(self.run(contender))
         self.clear()
 
     def once(self, contenders):

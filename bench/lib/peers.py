@@ -7,7 +7,8 @@ import resource
 import shutil
 import socket
 import subprocess
-import time
+
+from daemon import Daemon
 
 CONFIGURATION = """
 worker_processes 2;
@@ -59,21 +60,7 @@ def program(name):
     return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
 
 
-def cpu_seconds(parent):
-    """User and system time of a process and its children, from /proc: they have not ended, so nobody can wait for them."""
-    ticks = 0
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name before the last parenthesis may hold anything; state, parent ... are behind it.
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue  # it ended since
-        if str(parent) in (stat.parent.name, fields[1]):
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-class Nginx:
+class Nginx(Daemon):
     """Runs while the `with` block does."""
 
     def __init__(self, root, files):
@@ -91,23 +78,8 @@ class Nginx:
         text = CONFIGURATION.format(root=self.root, files=self.files, descriptors=descriptors, **ports)
         (self.root / "nginx.conf").write_text(text)
         command = [program("nginx"), "-p", str(self.root), "-c", str(self.root / "nginx.conf"), "-g", "daemon off;"]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", self.plain), 1).close()
-                return self
-            except OSError:
-                time.sleep(0.02)
-        raise SystemExit("nginx did not start: " + (self.root / "error.log").read_text())
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-
-    def spent(self):
-        """CPU seconds since it began."""
-        return cpu_seconds(self.process.pid)
+        self.start(command, [self.plain], self.root / "error.log")
+        return self
 
 
 def certificate(root):
