@@ -9,5 +9,5 @@ mod sendfile;
 pub mod access;
 pub mod observe;
 pub mod store;
-pub use crate::http::{HttpOptions, Server};
+pub use crate::http::{Server, ServerOptions};
 pub use key::{Key, KeyError, Named, RESERVED, RESERVED_PREFIX, escaped_name, is_reserved};

@@ -9,7 +9,7 @@ use haul_serve::accept::{Crew, CrewOptions};
 use haul_serve::listen::tls::{Pair, Tls};
 use haul_serve::listen::{BindOptions, Handed, bind};
 use haul_serve::store::{Disk, Store, StoreOptions};
-use haul_serve::{HttpOptions, Server};
+use haul_serve::{ServerOptions, Server};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
@@ -42,9 +42,9 @@ fn serve(args: &ServeArgs) -> Result<(), Box<dyn std::error::Error>> {
     };
     let store = Arc::new(Store::open(&args.folder, options)?);
     let disk = Disk::new(runtime.handle().clone());
-    let http = HttpOptions {
+    let http = ServerOptions {
         max_body: args.max_body.as_ref().map(|size| size.0),
-        ..HttpOptions::default()
+        ..ServerOptions::default()
     };
     let server = Arc::new(Server::new(store, disk, http));
     let mut crew = CrewOptions {

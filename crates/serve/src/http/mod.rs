@@ -7,6 +7,7 @@ mod answer;
 mod get;
 mod multipart;
 mod put;
+mod server;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,38 +19,11 @@ use http::header::{ALLOW, CONNECTION, HeaderValue, LOCATION};
 use http::{Method, Request, StatusCode, Version, request};
 use hyper::body::{Body as _, Incoming};
 
+pub use self::server::{Server, ServerOptions};
 use self::answer::{Answer, bare, no_key, not_allowed, of_store, plain};
 use crate::conn::{Follows, Line};
-use crate::store::{Disk, Now, Store, StoreError};
+use crate::store::{Now, StoreError};
 use crate::{Key, Named};
-
-/// How requests are answered.
-#[derive(Debug, Clone, Default)]
-pub struct HttpOptions {
-    /// Bytes that an upload may have; `None`: what the disk has.
-    pub max_body: Option<u64>,
-    /// What files are sent with.
-    pub cache_control: Option<HeaderValue>,
-}
-
-/// What all connections share.
-#[derive(Debug)]
-pub struct Server {
-    /// The files.
-    pub(crate) store: Arc<Store>,
-    /// Where waiting is allowed.
-    pub(crate) disk: Disk,
-    /// How requests are answered.
-    pub(crate) options: HttpOptions,
-}
-
-impl Server {
-    /// A server of a store.
-    #[must_use]
-    pub fn new(store: Arc<Store>, disk: Disk, options: HttpOptions) -> Self {
-        Self { store, disk, options }
-    }
-}
 
 /// The service of one connection.
 #[derive(Debug, Clone)]

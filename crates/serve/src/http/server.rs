@@ -1,0 +1,75 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+
+use haul_plan::serving::PatienceOptions;
+use http::HeaderValue;
+
+use crate::access::{Access, Cors};
+use crate::observe::{AccessLog, Metrics};
+use crate::store::{Disk, Store};
+
+/// How requests are answered.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Who may do what.
+    pub access: Access,
+    /// Which other sites' pages may.
+    pub cors: Cors,
+    /// Bytes that an upload may have; `None`: what the disk has.
+    pub max_body: Option<u64>,
+    /// What files are sent with as Cache-Control.
+    pub cache_control: Option<HeaderValue>,
+    /// How long peers are waited for.
+    pub patience: PatienceOptions,
+    /// Bytes a second that one connection may have, each way.
+    pub rate: Option<u64>,
+    /// Bytes a second that all connections together may have, each way.
+    pub total_rate: Option<u64>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Where each request is told.
+    pub log: Option<Arc<AccessLog>>,
+}
+
+impl Default for ServerOptions {
+    /// Everything to everybody, as fast as it goes.
+    fn default() -> Self {
+        Self {
+            access: Access::open(),
+            cors: Cors::default(),
+            max_body: None,
+            cache_control: None,
+            patience: PatienceOptions::default(),
+            rate: None,
+            total_rate: None,
+            metrics: Arc::default(),
+            log: None,
+        }
+    }
+}
+
+/// A store and how it is served.
+#[derive(Debug)]
+pub struct Server {
+    /// The files.
+    pub(crate) store: Arc<Store>,
+    /// Where waiting is allowed.
+    pub(crate) disk: Disk,
+    /// How requests are answered.
+    pub(crate) options: ServerOptions,
+}
+
+impl Server {
+    /// A server of a store.
+    #[must_use]
+    pub fn new(store: Arc<Store>, disk: Disk, options: ServerOptions) -> Self {
+        Self { store, disk, options }
+    }
+
+    /// The files.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+}
