@@ -15,7 +15,7 @@ pub struct ServerOptions {
     /// Who may do what.
     pub access: Access,
     /// Which other sites' pages may.
-    pub cors: Cors,
+    pub cors: Option<Cors>,
     /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
     /// What files are sent with as Cache-Control.
@@ -37,7 +37,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             access: Access::open(),
-            cors: Cors::default(),
+            cors: None,
             max_body: None,
             cache_control: None,
             patience: PatienceOptions::default(),
