@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
+use super::sys;
 use crate::store::Object;
 
 /// Bytes that one call sends of a file, so that one fast reader does not keep a reactor from all others.
@@ -22,6 +23,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     /// Writes slices of which more will follow at once, so that a head does not go out alone.
     fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
+    /// Bytes that were given to the system and are not with the peer.
+    fn unsent(&self) -> u64;
+
     /// Sends some of a range of a file. Zero: the file has no more.
     fn poll_send(&mut self, cx: &mut Context<'_>, object: &Object, offset: u64, len: u64) -> Poll<io::Result<usize>>;
 }
@@ -31,6 +35,10 @@ macro_rules! plain {
     ($socket:ty) => {
         impl Transport for $socket {
             const SENDS_FILES: bool = cfg!(target_os = "linux");
+
+            fn unsent(&self) -> u64 {
+                sys::unsent(self)
+            }
 
             fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
                 loop {
@@ -58,8 +66,12 @@ macro_rules! plain {
 plain!(TcpStream);
 plain!(UnixStream);
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Transport for TlsStream<S> {
+impl<S: Transport> Transport for TlsStream<S> {
     const SENDS_FILES: bool = false;
+
+    fn unsent(&self) -> u64 {
+        self.get_ref().0.unsent()
+    }
 
     fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         std::pin::Pin::new(self).poll_write_vectored(cx, slices)
