@@ -1,5 +1,7 @@
 //! The store.
 mod error;
+mod list;
 mod root;
 pub use error::StoreError;
+pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
 pub use root::Root;
