@@ -79,10 +79,6 @@ impl Rank {
     pub(super) fn new(kind: Kind, value: i128, name: Vec<u8>) -> Self {
         Self { kind, value, name }
     }
-
-    pub(super) fn by_name(kind: Kind, name: Vec<u8>) -> Self {
-        Self::new(kind, 0, name)
-    }
 }
 
 /// Which of two comes first.

@@ -5,7 +5,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
+use rustix::fs::Mode;
 
 use super::*;
 
@@ -245,7 +248,7 @@ fn what_is_the_stores_own_is_not_listed() {
 fn pipes_are_neither_files_nor_folders() {
     let top = tempfile::tempdir().expect("a directory");
     let pipe = top.path().join("pipe");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).expect("a pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR).expect("a pipe");
     let page = folder(top.path(), "/")
         .page(&PageAsk::first(9))
         .expect("a page");
