@@ -23,9 +23,6 @@ use crate::store::{Begin, Cursor, Entry, Kind, PageAsk, Sort};
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// The icons, drawn once and named from the rows: folder, file, up, download, bin.
-const ICONS: &str = include_str!("assets/icons.svg");
-
 /// The icon of the tab.
 const TAB: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
 
@@ -149,7 +146,7 @@ impl View<'_> {
         )?;
         writeln!(
             out,
-            "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n{ICONS}<header>"
+            "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n<header>"
         )?;
         out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
         // The top is as many folders up as there are segments.
@@ -235,7 +232,7 @@ impl View<'_> {
         );
         if self.options.offers_tar {
             out.push_str(
-                "<a class=\"button\" href=\"?format=tar\" download><svg aria-hidden=\"true\"><use href=\"#get\"/></svg>Download as tar</a>",
+                "<a class=\"button tar\" href=\"?format=tar\" download>Download as tar</a>",
             );
         }
         out.push_str("</div>\n");
@@ -244,14 +241,17 @@ impl View<'_> {
 
     fn table_head(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
-        for (sort, class, name) in [
-            (Sort::Name, "name", "Name"),
-            (Sort::Size, "size", "Size"),
-            (Sort::Modified, "time", "Modified"),
+        for (sort, name) in [
+            (Sort::Name, "Name"),
+            (Sort::Size, "Size"),
+            (
+                Sort::Modified,
+                "Modified<span class=\"plain\"> (UTC)</span>",
+            ),
         ] {
             let ask = &self.listing.ask;
             let is_current = ask.sort == sort;
-            write!(out, "<th scope=\"col\" class=\"{class}\"")?;
+            out.push_str("<th scope=\"col\"");
             if is_current {
                 let direction = if ask.descending {
                     "descending"
@@ -274,25 +274,22 @@ impl View<'_> {
             write!(out, "><a href=\"{}\">{name}</a></th>", Html(link(&turned)))?;
         }
         if self.options.may_write {
-            out.push_str(
-                "<th scope=\"col\" class=\"act\"><span class=\"heard\">Actions</span></th>",
-            );
+            out.push_str("<th scope=\"col\"><span class=\"heard\">Actions</span></th>");
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         if !self.listing.key.is_root() {
-            out.push_str(
-                "<tr class=\"up\"><td class=\"name\"><a href=\"../\"><svg aria-hidden=\"true\"><use href=\"#up\"/></svg>Parent folder</a></td>\
-                 <td class=\"size\"></td><td class=\"time\"></td>",
-            );
+            out.push_str("<tr class=\"up\"><td><a href=\"../\">Parent folder</a><td><td>");
             out.push_str(if self.options.may_write {
-                "<td class=\"act\"></td></tr>\n"
+                "<td>\n"
             } else {
-                "</tr>\n"
+                "\n"
             });
         }
         Ok(())
     }
 
+    /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
+    /// ends of cells and rows may be left out (HTML 13.1.2.4).
     fn row(&self, out: &mut String, entry: &Entry) -> std::fmt::Result {
         let name = Html(Name(&entry.name));
         let href = escaped_name(&entry.name);
@@ -300,39 +297,28 @@ impl View<'_> {
         match entry.kind {
             Kind::Folder => write!(
                 out,
-                "<tr><td class=\"name\"><a class=\"d\" href=\"{href}/\"><svg aria-hidden=\"true\"><use href=\"#d\"/></svg>\
-                 <span><bdi>{name}</bdi>/</span></a></td><td class=\"size\">"
+                "<tr><td><a href=\"{href}/\"><span><bdi>{name}</bdi>/</span></a><td>"
             )?,
             Kind::File => write!(
                 out,
-                "<tr><td class=\"name\"><a href=\"{href}\"><svg aria-hidden=\"true\"><use href=\"#f\"/></svg>\
-                 <bdi>{name}</bdi></a></td><td class=\"size\" title=\"{} bytes\">{}",
+                "<tr><td><a href=\"{href}\"><bdi>{name}</bdi></a><td title=\"{} bytes\">{}",
                 Grouped(entry.len),
                 Size(entry.len)
             )?,
-            Kind::Other => write!(
-                out,
-                "<tr><td class=\"name\"><span class=\"other\"><svg aria-hidden=\"true\"><use href=\"#f\"/></svg>\
-                 <bdi>{name}</bdi></span></td><td class=\"size\">"
-            )?,
+            Kind::Other => write!(out, "<tr><td><span><bdi>{name}</bdi></span><td>")?,
         }
         let time = Utc(entry.modified);
-        write!(
-            out,
-            "</td><td class=\"time\"><time datetime=\"{time}\">{time:#}</time></td>"
-        )?;
+        write!(out, "<td><time datetime=\"{time}\">{time:#}</time>")?;
         if self.options.may_write {
-            out.push_str("<td class=\"act\">");
+            out.push_str("<td>");
             if entry.kind != Kind::Other {
                 write!(
                     out,
-                    "<button type=\"button\" class=\"delete\" title=\"Delete\" aria-label=\"Delete {name}\">\
-                     <svg aria-hidden=\"true\"><use href=\"#bin\"/></svg></button>"
+                    "<button type=\"button\" class=\"delete\" title=\"Delete\" aria-label=\"Delete {name}\"></button>"
                 )?;
             }
-            out.push_str("</td>");
         }
-        out.push_str("</tr>\n");
+        out.push('\n');
         Ok(())
     }
 

@@ -13,13 +13,13 @@ pub(super) struct Name<'a>(pub(super) &'a [u8]);
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
-            for letter in chunk.valid().chars() {
-                if is_unseen(letter) {
-                    write!(f, "{}", letter.escape_unicode())?;
-                } else {
-                    f.write_char(letter)?;
-                }
+            let text = chunk.valid();
+            let mut from = 0;
+            for (at, letter) in text.char_indices().filter(|(_, letter)| is_unseen(*letter)) {
+                write!(f, "{}{}", &text[from..at], letter.escape_unicode())?;
+                from = at + letter.len_utf8();
             }
+            f.write_str(&text[from..])?;
             chunk
                 .invalid()
                 .iter()
@@ -127,14 +127,26 @@ impl fmt::Display for Utc {
         let seconds = seconds.clamp(YEARS.0, YEARS.1);
         let (year, month, day) = civil(seconds.div_euclid(86_400));
         let second = seconds.rem_euclid(86_400);
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        // By hand, as there may be a hundred thousand of them twice on a page.
+        let mut text = *b"0000-00-00T00:00:00Z";
+        let mut put = |at: usize, value: i64| {
+            let two = u8::try_from(value % 100).unwrap_or(0);
+            (text[at], text[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        };
+        put(0, year / 100);
+        put(2, year);
+        put(5, month);
+        put(8, day);
+        put(11, second / 3600);
+        put(14, second / 60 % 60);
+        put(17, second % 60);
+        let text = std::str::from_utf8(&text).unwrap_or_default();
         if f.alternate() {
-            write!(f, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+            f.write_str(&text[..10])?;
+            f.write_char(' ')?;
+            f.write_str(&text[11..16])
         } else {
-            write!(
-                f,
-                "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
-            )
+            f.write_str(text)
         }
     }
 }

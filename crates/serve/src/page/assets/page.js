@@ -38,6 +38,7 @@
     filter.addEventListener("input", sift);
     if (filter.value) sift();
   }
+  const walkable = () => [...document.querySelectorAll("tbody tr:not([hidden]) a")];
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
@@ -50,7 +51,7 @@
       sift();
       filter.blur();
     } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && (!typing || event.target === filter)) {
-      const links = [...document.querySelectorAll("tbody tr:not([hidden]) a")];
+      const links = walkable();
       const at = links.indexOf(document.activeElement);
       if (at < 0 && event.target !== filter) return;
       const to = links[at + (event.key === "ArrowDown" ? 1 : -1)];
@@ -78,12 +79,14 @@
     if (!confirm(`Delete \u201c${name}\u201d? This cannot be undone.`)) return;
     button.disabled = true;
     try {
-      const answer = await fetch(one(".name a", row).href, { method: "DELETE" });
+      const answer = await fetch(one("a", row).href, { method: "DELETE" });
       if (!answer.ok && answer.status !== 404) throw meaning(answer.status, await answer.text());
-      const near = row.nextElementSibling || row.previousElementSibling;
+      // Whoever uses the keyboard stays in the list.
+      const links = walkable();
+      const at = links.indexOf(one("a", row));
+      (links[at + 1] || links[at - 1] || document.body).focus();
       row.remove();
       rows.splice(rows.indexOf(row), 1);
-      one("a, button", near || document)?.focus();
       say(`\u201c${name}\u201d was deleted.`, "good");
     } catch (why) {
       button.disabled = false;
