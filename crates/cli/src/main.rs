@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     limits::raise_open_files();
     match args.command {
         Command::Get(get) => commands::get::run(&get),
+        Command::Serve(serve) => commands::serve::run(&serve),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::Completions(which) => commands::completions::run(which.shell),
     }

@@ -47,7 +47,7 @@ pub use refusal::Refusal;
 pub use request::is_framing;
 pub use secret::{Secret, without_credentials};
 pub use shortage::is_shortage;
-pub use shown::{shown, shown_text};
+pub use shown::{shown, shown_target, shown_text};
 pub use standing::Standing;
 pub use tls::{Identity, TlsOptions};
 pub use trust::TrustedFiles;

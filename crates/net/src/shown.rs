@@ -5,6 +5,8 @@
 //! values those are is told by their names, and by what they are: a URL in a URL may have a login, or a query, of its own, written as
 //! it is or in escapes. What stands in a path cannot be told from any other path.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -69,6 +71,16 @@ pub fn shown_text(text: &str) -> String {
             masked(&text[scheme + at + 1..])
         ),
         None => masked(text),
+    }
+}
+
+/// The target of a request, or another URL that a peer sent, as it may be shown. It is not taken apart as a mistyped URL is: an `@`
+/// in a path is no login's. One that has no place for a secret is not copied: a server does this for each request.
+#[must_use]
+pub fn shown_target(target: &str) -> Cow<'_, str> {
+    match target.contains(['?', '#']) || target.contains("//") {
+        true => Cow::Owned(masked(target)),
+        false => Cow::Borrowed(target),
     }
 }
 
@@ -247,6 +259,31 @@ mod tests {
         ] {
             assert_eq!(shown_text(text), expected);
         }
+    }
+
+    #[test]
+    fn targets_are_masked_as_urls_are_and_keep_an_at_in_their_path() {
+        for (target, expected) in [
+            ("/a/me@host/b", "/a/me@host/b"),
+            (
+                "/a?haul-signature=s3cret&haul-expires=5",
+                "/a?haul-signature=***&haul-expires=5",
+            ),
+            ("/a?X-Amz-Signature=s3cret", "/a?X-Amz-Signature=***"),
+            (
+                "/a?format=json&access_token=s3cret",
+                "/a?format=json&access_token=***",
+            ),
+            ("http://me:s3cret@h/a", "http://***@h/a"),
+            (
+                "https://h/a?key=s3cret#sig=s3cret",
+                "https://h/a?key=***#sig=***",
+            ),
+            ("*", "*"),
+        ] {
+            assert_eq!(shown_target(target), expected);
+        }
+        assert!(matches!(shown_target("/plain"), Cow::Borrowed(_)));
     }
 
     proptest! {

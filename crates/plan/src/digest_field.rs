@@ -103,15 +103,26 @@ fn push(value: &str, (field, algorithm): (&'static str, Algorithm), found: &mut 
 }
 
 /// The names of RFC 9530's registry that are known here.
-fn algorithm(name: &str) -> Option<Algorithm> {
-    match name.to_ascii_lowercase().as_str() {
-        "sha-256" => Some(Algorithm::Sha256),
-        "sha-512" => Some(Algorithm::Sha512),
-        "sha" => Some(Algorithm::Sha1),
-        "md5" => Some(Algorithm::Md5),
-        "crc32c" => Some(Algorithm::Crc32c),
-        _ => None,
-    }
+const REGISTERED: [(&str, Algorithm); 5] = [
+    ("sha-256", Algorithm::Sha256),
+    ("sha-512", Algorithm::Sha512),
+    ("sha", Algorithm::Sha1),
+    ("md5", Algorithm::Md5),
+    ("crc32c", Algorithm::Crc32c),
+];
+
+/// What a name of the registry stands for, in either case, as older fields have it.
+pub(crate) fn algorithm(name: &str) -> Option<Algorithm> {
+    let known = REGISTERED
+        .iter()
+        .find(|(known, _)| name.eq_ignore_ascii_case(known));
+    known.map(|(_, algorithm)| *algorithm)
+}
+
+/// The registry's name of an algorithm, if it has one.
+pub(crate) fn registered_name(algorithm: Algorithm) -> Option<&'static str> {
+    let known = REGISTERED.iter().find(|(_, known)| *known == algorithm);
+    known.map(|(name, _)| *name)
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //!
 //! Many jobs' meet in [`dispatch`]: which of them runs next. [`Expectation`] says whether what came is what was meant, and
 //! [`ErrorLimit`] when going on is of no use.
+//!
+//! The other side of the wire is [`serving`]: what a request asks of a file server.
 
 mod answer;
 mod bucket;
@@ -37,6 +39,7 @@ mod ranges;
 mod redirect;
 mod retry;
 mod segment;
+pub mod serving;
 mod stream;
 mod validator;
 

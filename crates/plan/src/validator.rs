@@ -11,7 +11,7 @@ use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 const LONGEST: usize = 1024;
 
 /// How much older than the answer a date must be before it tells versions apart (RFC 9110 8.8.2.2).
-const STRONG_AGE: Duration = Duration::from_secs(60);
+pub(crate) const STRONG_AGE: Duration = Duration::from_secs(60);
 
 /// An entity tag (RFC 9110 8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,17 @@ impl fmt::Display for EntityTag {
 }
 
 impl EntityTag {
+    /// A strong tag of our own making. What may not stand between quotes is left out.
+    #[must_use]
+    pub fn strong(opaque: impl Into<String>) -> Self {
+        let mut opaque = opaque.into();
+        opaque.retain(|c| c.is_ascii_graphic() && c != '"');
+        Self {
+            weak: false,
+            opaque,
+        }
+    }
+
     /// Whether it promises equal bytes.
     #[must_use]
     pub fn is_strong(&self) -> bool {

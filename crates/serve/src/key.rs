@@ -2,7 +2,7 @@
 //!
 //! A key is made of a request's path and of nothing else. It has no empty segment, no `.`, no `..`, no NUL and no slash that was
 //! hidden in an escape, so that joining it to a directory names something beneath that directory; that it *is* beneath it (links
-//! may lie) is the kernel's affair, in [`Root`](crate::store). The first segment is never [`RESERVED`], the store's own room.
+//! may lie) is the kernel's affair, in [`Root`](crate::store::Root). No name that the store keeps for itself is in it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,6 +12,9 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 
 /// The directory beneath the root that is the store's own: uploads under way. No key leads there.
 pub const RESERVED: &str = ".haul";
+
+/// Names that begin with this are the store's own wherever they are: uploads onto file systems that are mounted beneath the root.
+pub const RESERVED_PREFIX: &str = ".haul-put-";
 
 /// Bytes of the longest key; `PATH_MAX` less what the kernel needs.
 const LONGEST: usize = 4000;
@@ -74,7 +77,7 @@ pub enum KeyError {
     #[error("the path is longer than a file's may be")]
     TooLong,
     /// It leads to what the store keeps for itself.
-    #[error("names that begin with {RESERVED} at the top are the store's own")]
+    #[error("that name is the store's own")]
     Reserved,
 }
 
@@ -213,6 +216,12 @@ pub fn escaped_name(name: &[u8]) -> String {
     percent_encode(name, PLAIN).to_string()
 }
 
+/// Whether a name in a folder, perhaps the topmost, is the store's own.
+#[must_use]
+pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
+    (at_top && name == RESERVED.as_bytes()) || name.starts_with(RESERVED_PREFIX.as_bytes())
+}
+
 /// Decodes a segment and adds it.
 fn push(bytes: &mut Vec<u8>, segment: &str) -> Result<(), KeyError> {
     if !segment.contains('%') {
@@ -236,13 +245,7 @@ fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), KeyError> {
         b"" => return Err(KeyError::Empty),
         b"." | b".." => return Err(KeyError::Dots),
         _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => return Err(KeyError::Hidden),
-        _ if bytes.is_empty() && name.starts_with(RESERVED.as_bytes()) => {
-            let rest = &name[RESERVED.len()..];
-            // `.haulage` is anybody's; `.haul` and what begins with `.haul-` is not.
-            if rest.is_empty() || rest[0] == b'-' {
-                return Err(KeyError::Reserved);
-            }
-        }
+        _ if is_reserved(bytes.is_empty(), name) => return Err(KeyError::Reserved),
         _ => {}
     }
     if !bytes.is_empty() {
@@ -294,7 +297,7 @@ mod tests {
             ("/.haul", Reserved),
             ("/.haul/x", Reserved),
             ("/%2ehaul/x", Reserved),
-            ("/.haul-x", Reserved),
+            ("/a/.haul-put-1", Reserved),
         ];
         for (path, why) in cases {
             assert_eq!(Key::parse(path), Err(why), "{path:.40}");

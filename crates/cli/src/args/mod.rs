@@ -3,6 +3,7 @@
 mod batch;
 mod get;
 mod network;
+mod serve;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -10,6 +11,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
 pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use serve::ServeArgs;
 pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, UrlText, User, ValueError, token};
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
@@ -31,6 +33,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
+    /// Serve a folder over HTTP: a file store.
+    Serve(Box<ServeArgs>),
     /// Show what parallel connections bring, against an origin inside this program.
     ///
     /// The origin listens on loopback and limits each connection, as many do. The file is downloaded over one

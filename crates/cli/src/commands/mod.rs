@@ -7,4 +7,5 @@ pub(crate) mod get;
 mod jobs;
 mod keeping;
 mod run;
+pub(crate) mod serve;
 mod teller;

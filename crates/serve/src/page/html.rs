@@ -26,6 +26,9 @@ const SCRIPT: &str = include_str!("assets/page.js");
 /// The icon of the tab.
 const TAB: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
 
+/// Folders above this one that are shown, beside the top.
+const MOST_CRUMBS: usize = 16;
+
 /// What a page shows beside its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageOptions {
@@ -191,7 +194,12 @@ impl View<'_> {
             "../".repeat(depth),
             Html(&self.options.title)
         )?;
-        for (at, segment) in above.iter().enumerate() {
+        // Of a path as deep as paths may be, the links alone would have megabytes.
+        let skipped = above.len().saturating_sub(MOST_CRUMBS);
+        if skipped > 0 {
+            out.push_str("<li>\u{2026}</li>");
+        }
+        for (at, segment) in above.iter().enumerate().skip(skipped) {
             let up = "../".repeat(depth - 1 - at);
             write!(
                 out,

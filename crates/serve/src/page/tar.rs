@@ -25,7 +25,7 @@ use tar::{EntryType, Header};
 
 use super::shown::Name;
 use crate::Key;
-use crate::store::{Entries, Folder, Kind, Opened, StoreError, modified};
+use crate::store::{Entries, Folder, Kind, Member, StoreError, modified};
 
 /// Bytes in a piece of the archive.
 const PIECE: usize = 128 * 1024;
@@ -145,7 +145,7 @@ impl Tar {
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };
-        match level.entries.next_opened() {
+        match level.entries.next_member() {
             Ok(Some(Ok(opened))) => self.take(opened, out)?,
             Ok(Some(Err(error))) => self.miss(error)?,
             Ok(None) => {
@@ -158,7 +158,7 @@ impl Tar {
     }
 
     /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
-    fn take(&mut self, opened: Opened, out: &mut Vec<u8>) -> Result<(), TarError> {
+    fn take(&mut self, opened: Member, out: &mut Vec<u8>) -> Result<(), TarError> {
         let mut path = [&self.path[..], &opened.name].concat();
         match opened.kind {
             Kind::File => {

@@ -82,7 +82,7 @@ pub struct Folder {
 
 /// Something in a folder that was opened.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct Member {
     pub(crate) name: Vec<u8>,
     pub(crate) kind: Kind,
     /// As it was when it was opened.
@@ -179,7 +179,7 @@ impl Entries {
     }
 
     /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
-    pub(crate) fn next_opened(&mut self) -> io::Result<Option<Result<Opened, StoreError>>> {
+    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<Member, StoreError>>> {
         loop {
             let Some(seen) = self.place.read(&mut self.dir)? else {
                 return Ok(None);
@@ -192,7 +192,7 @@ impl Entries {
     }
 
     /// What was opened, as a folder to be read itself.
-    pub(crate) fn below(&self, opened: Opened) -> io::Result<Self> {
+    pub(crate) fn below(&self, opened: Member) -> io::Result<Self> {
         let key = self
             .place
             .key
@@ -207,10 +207,10 @@ impl Entries {
         })
     }
 
-    fn open(&self, name: Vec<u8>) -> Result<Opened, StoreError> {
+    fn open(&self, name: Vec<u8>) -> Result<Member, StoreError> {
         let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
         let stat = rustix::fs::fstat(&fd)?;
-        Ok(Opened {
+        Ok(Member {
             kind: Found::of(&stat).kind,
             name,
             stat,

@@ -1,8 +1,196 @@
-//! The store.
+//! The store: files beneath a directory, by their keys.
+//!
+//! It knows nothing of HTTP. A key is a plain file, so that people find their files with any other program, and other programs may
+//! change them at any time: nothing is believed that was not looked at for this request.
+//!
+//! [`Store::read`] opens a version of a file, which stays that version while it is read; [`Store::put`] begins an [`Upload`], which
+//! commits or vanishes; [`Store::delete`] removes; [`Root::open_folder`] is where listings begin. All of these may wait for a disk, and
+//! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
+//!
+//! What the parts do: `root` turns keys into descriptors, `object` is an open file with its version, `open_files` keeps some of them
+//! between requests, `room` has the temporaries, `upload` fills them, `quota` counts, `digest` keeps what an upload hashed to.
+
+mod delete;
+mod digest;
+mod disk;
 mod error;
 mod list;
+mod locks;
+mod media;
+mod object;
+mod open_files;
+mod options;
+mod quota;
+mod room;
 mod root;
+mod stamps;
+#[cfg(test)]
+mod tests;
+mod upload;
+mod usage;
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+pub use disk::Disk;
 pub use error::StoreError;
 pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
-pub(crate) use list::{Opened, modified};
-pub use root::Root;
+pub(crate) use list::{Member, modified};
+pub use media::Media;
+pub use object::{Meta, Object};
+pub use options::{Durability, DurabilityError, StoreOptions};
+pub use root::{Now, Root};
+pub use upload::{Put, Upload};
+
+use crate::Key;
+use haul_plan::Checksum;
+use locks::Locks;
+use object::Opened;
+use open_files::OpenFiles;
+use quota::Quota;
+use room::Room;
+use stamps::Stamps;
+
+/// A store, open.
+#[derive(Debug)]
+pub struct Store {
+    /// What it lies beneath. Listings and archives have it, too, for as long as they are read.
+    root: Arc<Root>,
+    /// How it was opened.
+    options: StoreOptions,
+    /// Where uploads are until they are whole; none in a store for reading.
+    room: Option<Room>,
+    /// Files that are asked for often.
+    open_files: OpenFiles,
+    /// What it holds.
+    quota: Arc<Quota>,
+    /// One change of a key at a time.
+    locks: Locks,
+    /// Times for uploads.
+    stamps: Stamps,
+    /// Temporaries that an earlier process had left.
+    cleaned: usize,
+}
+
+impl Store {
+    /// Opens a directory as a store. Where it may be written to, what is left of uploads is removed; where it has a quota, what it
+    /// holds is counted: a look at every file.
+    ///
+    /// # Errors
+    /// When it is no directory, or may not be read, or written to as was asked for.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
+        let root = Arc::new(Root::open(path)?);
+        let (room, cleaned) = match options.writable {
+            true => Some(Room::open(&root)?).unzip(),
+            false => (None, None),
+        };
+        let used = match (options.writable, options.quota) {
+            (true, Some(_)) => usage::of(root.top()),
+            _ => 0,
+        };
+        Ok(Self {
+            quota: Arc::new(Quota::new(used, options.quota)),
+            open_files: OpenFiles::new(options.open_files),
+            root,
+            options,
+            room,
+            locks: Locks::default(),
+            stamps: Stamps::default(),
+            cleaned: cleaned.unwrap_or(0),
+        })
+    }
+
+    /// What it lies beneath: for listings.
+    #[must_use]
+    pub fn root(&self) -> &Arc<Root> {
+        &self.root
+    }
+
+    /// How it was opened.
+    #[must_use]
+    pub fn options(&self) -> &StoreOptions {
+        &self.options
+    }
+
+    /// How many temporaries of an earlier process were removed.
+    #[must_use]
+    pub fn cleaned(&self) -> usize {
+        self.cleaned
+    }
+
+    /// Opens the version of a file that has a key now.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn read(&self, key: &Key) -> Result<Arc<Object>, StoreError> {
+        self.opened(key, self.root.open_any(key)?)
+    }
+
+    /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
+    pub fn read_now(&self, key: &Key) -> Now<Result<Arc<Object>, StoreError>> {
+        if let Some(object) = self.open_files.find(&self.root, key) {
+            return Now::Done(Ok(object));
+        }
+        match self.root.open_now(key) {
+            Now::Done(Ok(opened)) if Media::of(&opened) == Media::Remote => Now::Wait,
+            Now::Done(opened) => Now::Done(opened.and_then(|opened| self.opened(key, opened))),
+            Now::Wait => Now::Wait,
+        }
+    }
+
+    /// Begins to put a file. `wanted`: what its bytes must hash to.
+    ///
+    /// # Errors
+    /// When a part of the key is a file, or the store is for reading, or the disk says so.
+    pub fn put(self: &Arc<Self>, key: &Key, wanted: Vec<Checksum>) -> Result<Upload, StoreError> {
+        Upload::begin(self, key, wanted)
+    }
+
+    /// Whether `check` likes what has a key now.
+    ///
+    /// # Errors
+    /// [`StoreError::Failed`] if it does not.
+    pub fn check(&self, key: &Key, check: &dyn Fn(Option<&Meta>) -> bool) -> Result<(), StoreError> {
+        match check(self.current(key)?.as_ref()) {
+            true => Ok(()),
+            false => Err(StoreError::Failed),
+        }
+    }
+
+    /// Closes files that nobody asks for any more. To be called every few seconds.
+    pub fn sweep(&self) {
+        self.open_files.sweep();
+    }
+
+    fn opened(&self, key: &Key, opened: OwnedFd) -> Result<Arc<Object>, StoreError> {
+        match Object::of(opened)? {
+            Opened::File(object) => {
+                let object = Arc::new(object);
+                self.open_files.keep(key, &object);
+                Ok(object)
+            }
+            Opened::Folder => Err(StoreError::IsFolder),
+        }
+    }
+
+    /// What is known of what has a key now.
+    fn current(&self, key: &Key) -> Result<Option<Meta>, StoreError> {
+        match self.read(key) {
+            Ok(object) => Ok(Some(object.meta().clone())),
+            Err(StoreError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a folder's names durable, and those of folders that were made above it.
+    fn sync_names(&self, folder: &OwnedFd, made: &[Key]) -> Result<(), StoreError> {
+        rustix::fs::fsync(folder.as_fd())?;
+        for key in made {
+            if let Some((above, _)) = key.split() {
+                rustix::fs::fsync(self.root.open_folder(&above)?)?;
+            }
+        }
+        Ok(())
+    }
+}

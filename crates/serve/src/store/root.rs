@@ -45,7 +45,7 @@ pub struct Root {
 
 /// What a look into the kernel's caches came to.
 #[derive(Debug)]
-pub(crate) enum Now<T> {
+pub enum Now<T> {
     /// That is it.
     Done(T),
     /// It is not cached: ask on a thread that may wait.

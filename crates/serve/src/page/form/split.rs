@@ -172,8 +172,11 @@ mod tests {
 
     use super::*;
 
+    /// Heads and bodies, and whether the end was seen.
+    type Found = (Vec<(Bytes, Vec<u8>)>, bool);
+
     /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
-    fn split(body: &[u8], lengths: &[usize]) -> Result<(Vec<(Bytes, Vec<u8>)>, bool), FormError> {
+    fn split(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
         let mut splitter = Splitter::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
         let mut lengths = lengths.iter().copied().cycle();

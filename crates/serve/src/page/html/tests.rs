@@ -179,6 +179,18 @@ fn breadcrumbs_lead_up_one_by_one() {
 }
 
 #[test]
+fn the_deepest_path_has_a_short_trail() {
+    let path = "/a".repeat(1999);
+    let page = without_assets(&html(listing(&path, Vec::new()), PageOptions::default()));
+    assert_eq!(page.matches("<bdi>a</bdi>").count(), MOST_CRUMBS + 1);
+    let to_the_top = format!(
+        "<li><a href=\"{}\">haul</a></li><li>\u{2026}</li>",
+        "../".repeat(1999)
+    );
+    assert!(page.contains(&to_the_top) && page.len() < 20_000);
+}
+
+#[test]
 fn sizes_and_times_are_exact_beneath_what_is_shown() {
     let page = html(
         listing("/", vec![entry(b"f", Kind::File)]),

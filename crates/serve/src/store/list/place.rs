@@ -12,9 +12,6 @@ use super::{Entry, Kind};
 use crate::Key;
 use crate::store::{Root, StoreError};
 
-/// How the names of uploads begin that lie beside their targets.
-const UPLOADS: &[u8] = b".haul-put-";
-
 /// How what is in a folder is opened while it is walked. No link is followed; a pipe that took a file's place waits for nobody.
 const OPEN: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
@@ -68,7 +65,7 @@ impl Place {
         let is_deep = self.key.as_bytes().len() > 3000;
         match name {
             b"." | b".." => false,
-            [b'.', ..] => !name.starts_with(UPLOADS) && has_key(),
+            [b'.', ..] => has_key(),
             _ => !is_deep || has_key(),
         }
     }

@@ -239,7 +239,7 @@ fn what_is_the_stores_own_is_not_listed() {
                 .expect("a page"),
         )
     };
-    assert_eq!(listed("/"), ["sub", ".haulage", ".hidden"]);
+    assert_eq!(listed("/"), ["sub", ".haul-x", ".haulage", ".hidden"]);
     // Deeper down, only what uploads leave beside their targets is.
     assert_eq!(listed("/sub"), [".haul", ".haul-x", ".haulage", ".hidden"]);
 }

@@ -4,31 +4,44 @@ use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 
 /// A CRC-32C in the making.
 #[derive(Debug)]
-pub(crate) struct Crc32c(Digest);
+pub struct Crc32c(Digest);
 
 impl Crc32c {
-    pub(crate) fn new() -> Self {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
     }
 
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    pub(crate) fn finish(&self) -> u32 {
+    /// Of all bytes taken.
+    #[must_use]
+    pub fn finish(&self) -> u32 {
         narrow(self.0.finalize())
     }
 }
 
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// The CRC-32C of some bytes.
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+#[must_use]
+pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = Crc32c::new();
     crc.update(bytes);
     crc.finish()
 }
 
 /// The CRC-32C of two runs one after the other, from theirs and the second one's length in bytes.
-pub(crate) fn combine(first: u32, second: u32, second_length: u64) -> u32 {
+#[must_use]
+pub fn combine(first: u32, second: u32, second_length: u64) -> u32 {
     narrow(checksum_combine(
         CrcAlgorithm::Crc32Iscsi,
         first.into(),

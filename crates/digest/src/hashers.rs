@@ -3,7 +3,7 @@
 use haul_plan::Algorithm;
 use sha2::Digest as _;
 
-use super::Crc32c;
+use crate::Crc32c;
 
 /// One algorithm at work.
 enum Hasher {
@@ -54,15 +54,15 @@ impl Hasher {
 
 /// A finished digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Digested {
+pub struct Digested {
     /// Which one.
-    pub(crate) algorithm: Algorithm,
+    pub algorithm: Algorithm,
     /// Its bytes, most significant first.
-    pub(crate) digest: Vec<u8>,
+    pub digest: Vec<u8>,
 }
 
 /// Several digests over one pass of the bytes.
-pub(crate) struct Hashers(Vec<(Algorithm, Hasher)>);
+pub struct Hashers(Vec<(Algorithm, Hasher)>);
 
 impl std::fmt::Debug for Hashers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Hashers {
 
 impl Hashers {
     /// Begins a digest of each algorithm, each once.
-    pub(crate) fn new(algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
+    pub fn new(algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         let mut hashers: Vec<(Algorithm, Hasher)> = Vec::new();
         for algorithm in algorithms {
             if hashers.iter().all(|(known, _)| *known != algorithm) {
@@ -85,24 +85,27 @@ impl Hashers {
     }
 
     /// Whether nothing is to be computed.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Which digests are computed.
-    pub(crate) fn algorithms(&self) -> Vec<Algorithm> {
+    #[must_use]
+    pub fn algorithms(&self) -> Vec<Algorithm> {
         self.0.iter().map(|(algorithm, _)| *algorithm).collect()
     }
 
     /// Takes the next bytes.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         for (_, hasher) in &mut self.0 {
             hasher.update(bytes);
         }
     }
 
     /// The digests of all bytes taken.
-    pub(crate) fn finish(self) -> Vec<Digested> {
+    #[must_use]
+    pub fn finish(self) -> Vec<Digested> {
         let finish = |(algorithm, hasher): (Algorithm, Hasher)| Digested {
             algorithm,
             digest: hasher.finish(),
@@ -112,7 +115,8 @@ impl Hashers {
 }
 
 /// Bytes as lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
         .iter()

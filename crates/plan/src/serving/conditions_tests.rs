@@ -1,0 +1,419 @@
+use std::time::Duration;
+
+use super::Outcome::{Failed, NotModified, Proceed};
+use super::*;
+use http::HeaderValue;
+use proptest::prelude::*;
+
+/// When the file was changed, as Last-Modified says it; it has a fraction in the file system.
+const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+fn modified() -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(784_111_777_900)
+}
+
+fn conditions(pairs: &[(&'static str, &str)]) -> Conditions {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        headers.append(HeaderName::from_static(name), value);
+    }
+    Conditions::parse(&headers)
+}
+
+fn tag(text: &str) -> EntityTag {
+    text.parse().unwrap()
+}
+
+/// What a request comes to as a read and as a write, where a file with the tag `"now"` is.
+fn outcomes(pairs: &[(&'static str, &str)]) -> [Outcome; 2] {
+    let etag = tag("\"now\"");
+    let current = Current {
+        etag: Some(&etag),
+        modified: Some(modified()),
+    };
+    let conditions = conditions(pairs);
+    [
+        conditions.for_read(current),
+        conditions.for_write(Some(current)),
+    ]
+}
+
+#[test]
+fn d8_without_conditions_everything_goes_on() {
+    let none = conditions(&[("host", "a"), ("range", "bytes=0-")]);
+    assert!(none.is_empty());
+    assert_eq!(none.for_read(Current::default()), Proceed);
+    assert_eq!(none.for_write(None), Proceed);
+    assert!(none.range_applies(Current::default(), UNIX_EPOCH));
+    assert!(!conditions(&[("if-range", "x")]).is_empty());
+}
+
+#[test]
+fn d8_if_none_match_compares_weakly_and_knows_lists() {
+    for value in [
+        "\"now\"",
+        "W/\"now\"",
+        "*",
+        " * ",
+        "\"a\", \"now\"",
+        "\"a\",,W/\"now\",",
+        "\"a,b\", \"now\"",
+        // What cannot be read is passed over by a reader.
+        "junk, \"now\"",
+    ] {
+        assert_eq!(
+            outcomes(&[("if-none-match", value)]),
+            [NotModified, Failed],
+            "{value}"
+        );
+    }
+    for value in ["\"a\"", "\"\"", "\"a\", W/\"b\"", "\"a,now\"", ""] {
+        assert_eq!(
+            outcomes(&[("if-none-match", value)]),
+            [Proceed, Proceed],
+            "{value}"
+        );
+    }
+    let lines = [("if-none-match", "\"a\""), ("if-none-match", "\"now\"")];
+    assert_eq!(outcomes(&lines), [NotModified, Failed]);
+}
+
+#[test]
+fn d8_if_match_compares_strongly() {
+    for (value, outcome) in [
+        ("\"now\"", Proceed),
+        ("*", Proceed),
+        ("\"a\", \"now\"", Proceed),
+        ("W/\"now\"", Failed),
+        ("\"a\"", Failed),
+        ("", Failed),
+        ("now", Failed),
+        ("\"now", Failed),
+        // Half of it cannot be read: what it meant to hold back is not known.
+        ("\"now\", junk", Failed),
+        ("\"now\", *", Failed),
+    ] {
+        assert_eq!(outcomes(&[("if-match", value)]), [outcome; 2], "{value}");
+    }
+    let weak = tag("W/\"now\"");
+    let current = Current {
+        etag: Some(&weak),
+        modified: None,
+    };
+    assert_eq!(
+        conditions(&[("if-match", "W/\"now\"")]).for_read(current),
+        Failed
+    );
+    let untagged = Current::default();
+    assert_eq!(conditions(&[("if-match", "*")]).for_read(untagged), Proceed);
+    assert_eq!(
+        conditions(&[("if-match", "\"a\"")]).for_read(untagged),
+        Failed
+    );
+}
+
+#[test]
+fn d8_dates_compare_at_whole_seconds() {
+    for (date, since, unmodified) in [
+        (EARLIER, Proceed, Failed),
+        (DATE, NotModified, Proceed),
+        (LATER, NotModified, Proceed),
+        // The two old ways to write it.
+        ("Sunday, 06-Nov-94 08:49:37 GMT", NotModified, Proceed),
+        ("Sun Nov  6 08:49:37 1994", NotModified, Proceed),
+    ] {
+        assert_eq!(
+            outcomes(&[("if-modified-since", date)]),
+            [since, Proceed],
+            "{date}"
+        );
+        assert_eq!(
+            outcomes(&[("if-unmodified-since", date)]),
+            [unmodified; 2],
+            "{date}"
+        );
+    }
+}
+
+#[test]
+fn d8_malformed_and_repeated_dates_are_ignored() {
+    for date in [
+        "",
+        "yesterday",
+        "784111777",
+        "Sun, 06 Nov 1994 25:49:37 GMT",
+    ] {
+        assert_eq!(
+            outcomes(&[("if-modified-since", date)]),
+            [Proceed; 2],
+            "{date}"
+        );
+        assert_eq!(
+            outcomes(&[("if-unmodified-since", date)]),
+            [Proceed; 2],
+            "{date}"
+        );
+    }
+    for name in ["if-modified-since", "if-unmodified-since"] {
+        let (late, early) = ((name, LATER), (name, EARLIER));
+        assert_eq!(outcomes(&[late, early]), [Proceed; 2], "{name}");
+        assert_eq!(outcomes(&[early, late]), [Proceed; 2], "{name}");
+        // A file without a date has none to compare.
+        let undated = conditions(&[(name, DATE)]);
+        assert_eq!(undated.for_read(Current::default()), Proceed, "{name}");
+    }
+}
+
+#[test]
+fn d8_tags_put_dates_out_of_force() {
+    let no_match = ("if-none-match", "\"a\"");
+    assert_eq!(
+        outcomes(&[no_match, ("if-modified-since", LATER)]),
+        [Proceed; 2]
+    );
+    let unreadable = ("if-none-match", "junk");
+    assert_eq!(
+        outcomes(&[unreadable, ("if-modified-since", LATER)]),
+        [Proceed, Failed]
+    );
+    let matched = ("if-match", "\"now\"");
+    assert_eq!(
+        outcomes(&[matched, ("if-unmodified-since", EARLIER)]),
+        [Proceed; 2]
+    );
+    assert_eq!(
+        outcomes(&[matched, ("if-none-match", "\"now\"")]),
+        [NotModified, Failed]
+    );
+    assert_eq!(
+        outcomes(&[
+            ("if-unmodified-since", EARLIER),
+            ("if-none-match", "\"now\"")
+        ]),
+        [Failed; 2]
+    );
+    assert_eq!(
+        outcomes(&[("if-match", "\"a\""), ("if-none-match", "\"now\"")]),
+        [Failed; 2]
+    );
+}
+
+#[test]
+fn d5_writes_where_nothing_is() {
+    let write = |name, value| conditions(&[(name, value)]).for_write(None);
+    assert_eq!(write("if-none-match", "*"), Proceed);
+    assert_eq!(write("if-none-match", "\"a\""), Proceed);
+    assert_eq!(write("if-match", "*"), Failed);
+    assert_eq!(write("if-match", "\"a\""), Failed);
+    assert_eq!(write("if-unmodified-since", EARLIER), Proceed);
+}
+
+#[test]
+fn d5_a_write_that_means_to_create_never_replaces() {
+    for value in ["*", "\"a\", *", "now", "\"a\", junk"] {
+        assert_eq!(outcomes(&[("if-none-match", value)])[1], Failed, "{value}");
+    }
+    // With or without a tag: it is there.
+    let create = conditions(&[("if-none-match", "*")]);
+    assert_eq!(create.for_write(Some(Current::default())), Failed);
+}
+
+/// Whether a Range counts with this If-Range, so long after the file was changed.
+fn applies(values: &[&str], etag: &str, age: Duration) -> bool {
+    let etag = tag(etag);
+    let current = Current {
+        etag: Some(&etag),
+        modified: Some(modified()),
+    };
+    let pairs: Vec<_> = values.iter().map(|value| ("if-range", *value)).collect();
+    conditions(&pairs).range_applies(current, modified() + age)
+}
+
+#[test]
+fn d8_if_range_wants_the_same_bytes() {
+    let hour = Duration::from_secs(3600);
+    assert!(applies(&["\"now\""], "\"now\"", Duration::ZERO));
+    for value in ["\"a\"", "W/\"now\"", "now", "\"now", "*", ""] {
+        assert!(!applies(&[value], "\"now\"", hour), "{value}");
+    }
+    assert!(!applies(&["W/\"now\""], "W/\"now\"", hour));
+    assert!(!applies(&["\"now\""], "W/\"now\"", hour));
+    assert!(!applies(&["\"now\"", "\"now\""], "\"now\"", hour));
+    assert!(!conditions(&[("if-range", "\"now\"")]).range_applies(Current::default(), modified()));
+}
+
+#[test]
+fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
+    let minute = Duration::from_secs(60);
+    assert!(applies(&[DATE], "\"now\"", minute));
+    assert!(!applies(&[EARLIER], "\"now\"", minute));
+    assert!(!applies(&[LATER], "\"now\"", minute));
+    assert!(!applies(
+        &[DATE],
+        "\"now\"",
+        minute - Duration::from_nanos(1)
+    ));
+    // A file of the future.
+    let current = Current {
+        etag: None,
+        modified: Some(modified()),
+    };
+    assert!(!conditions(&[("if-range", DATE)]).range_applies(current, UNIX_EPOCH));
+}
+
+#[test]
+fn files_from_before_1970_have_seconds_too() {
+    let before = |nanos| UNIX_EPOCH - Duration::from_nanos(nanos);
+    assert_eq!(seconds(before(0)), 0);
+    assert_eq!(seconds(before(1)), -1);
+    assert_eq!(seconds(before(1_000_000_000)), -1);
+    assert_eq!(seconds(before(1_000_000_001)), -2);
+}
+
+/// One request of the model: which tags and which seconds, not how they are written.
+#[derive(Debug, Clone)]
+struct Asked {
+    if_match: Option<List>,
+    if_none_match: Option<List>,
+    modified_since: Option<u64>,
+    unmodified_since: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+enum List {
+    Star,
+    Tags(Vec<(bool, u8)>),
+}
+
+impl List {
+    fn text(&self) -> String {
+        match self {
+            Self::Star => "*".into(),
+            Self::Tags(tags) => {
+                let tags: Vec<_> = tags.iter().map(|tag| written(*tag)).collect();
+                tags.join(", ")
+            }
+        }
+    }
+
+    fn has(&self, there: &There, same: impl Fn((bool, u8), (bool, u8)) -> bool) -> bool {
+        match (self, there) {
+            (_, None) => false,
+            (Self::Star, Some(_)) => true,
+            (Self::Tags(tags), Some((etag, _))) => {
+                etag.is_some_and(|etag| tags.iter().any(|tag| same(*tag, etag)))
+            }
+        }
+    }
+}
+
+/// What is there: a tag (weak or not, and which), and a second.
+type There = Option<(Option<(bool, u8)>, Option<u64>)>;
+
+fn written((weak, name): (bool, u8)) -> String {
+    format!("{}\"{name},\"", if weak { "W/" } else { "" })
+}
+
+fn any_list() -> impl Strategy<Value = List> {
+    prop_oneof![
+        Just(List::Star),
+        prop::collection::vec((any::<bool>(), 0u8..3), 0..4).prop_map(List::Tags)
+    ]
+}
+
+fn any_asked() -> impl Strategy<Value = Asked> {
+    let second = || prop::option::of(1000u64..1004);
+    let lists = (prop::option::of(any_list()), prop::option::of(any_list()));
+    (lists, second(), second()).prop_map(
+        |((if_match, if_none_match), modified_since, unmodified_since)| Asked {
+            if_match,
+            if_none_match,
+            modified_since,
+            unmodified_since,
+        },
+    )
+}
+
+impl Asked {
+    fn headers(&self) -> HeaderMap {
+        let date = |second: Option<u64>| {
+            second.map(|second| httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second)))
+        };
+        let fields = [
+            (IF_MATCH, self.if_match.as_ref().map(List::text)),
+            (IF_NONE_MATCH, self.if_none_match.as_ref().map(List::text)),
+            (IF_MODIFIED_SINCE, date(self.modified_since)),
+            (IF_UNMODIFIED_SINCE, date(self.unmodified_since)),
+        ];
+        fields
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, HeaderValue::from_str(&value?).unwrap())))
+            .collect()
+    }
+
+    /// 13.2.2, step by step in its own words; 200 stands for going on.
+    fn model(&self, there: &There, is_read: bool) -> Outcome {
+        let modified = there.and_then(|(_, modified)| modified);
+        let strong = |a: (bool, u8), b: (bool, u8)| !a.0 && !b.0 && a.1 == b.1;
+        let weak = |a: (bool, u8), b: (bool, u8)| a.1 == b.1;
+        // 1, 2
+        let holds = match (&self.if_match, self.unmodified_since, modified) {
+            (Some(list), _, _) => list.has(there, strong),
+            (None, Some(date), Some(modified)) => modified <= date,
+            _ => true,
+        };
+        if !holds {
+            return Failed;
+        }
+        // 3, 4
+        match (&self.if_none_match, self.modified_since, modified) {
+            (Some(list), _, _) if list.has(there, weak) && is_read => NotModified,
+            (Some(list), _, _) if list.has(there, weak) => Failed,
+            (None, Some(date), Some(modified)) if is_read && modified <= date => NotModified,
+            _ => Proceed,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn d8_every_precedence_is_the_rfcs(
+        asked in any_asked(),
+        there in prop::option::of((prop::option::of((any::<bool>(), 0u8..3)), prop::option::of(1000u64..1004))),
+        fraction in 0u64..1000,
+    ) {
+        let conditions = Conditions::parse(&asked.headers());
+        let etag = there.and_then(|(etag, _)| etag).map(|etag| tag(&written(etag)));
+        let current = there.map(|(_, second)| Current {
+            etag: etag.as_ref(),
+            modified: second.map(|second| UNIX_EPOCH + Duration::from_millis(second * 1000 + fraction)),
+        });
+        prop_assert_eq!(conditions.for_write(current), asked.model(&there, false));
+        if let Some(current) = current {
+            prop_assert_eq!(conditions.for_read(current), asked.model(&there, true));
+        }
+    }
+
+    #[test]
+    fn d8_no_value_makes_it_panic_and_none_that_cannot_be_read_lets_a_write_through(value: Vec<u8>, which in 0usize..5) {
+        let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
+        let name = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE][which].clone();
+        let conditions = Conditions::parse(&std::iter::once((name.clone(), value.clone())).collect());
+        let etag = tag("\"a-tag-that-nobody-guesses\"");
+        let current = Current { etag: Some(&etag), modified: None };
+        let _ = conditions.for_read(current);
+        let written = conditions.for_write(Some(current));
+        let text = value.as_bytes().trim_ascii();
+        // Without quotes there is no tag in it, and what is not blank then is a star or junk.
+        let is_junk = !text.contains(&b'"') && text.iter().any(|byte| !b" \t,".contains(byte));
+        if name == IF_MATCH {
+            prop_assert_eq!(written == Proceed, text == b"*");
+        } else if name == IF_NONE_MATCH && is_junk {
+            prop_assert_eq!(written, Failed);
+        }
+        prop_assert_eq!(conditions.range_applies(current, UNIX_EPOCH), name != IF_RANGE);
+    }
+}

@@ -1,0 +1,20 @@
+//! What a file server decides about a request and about the peer that sends it.
+//!
+//! The server asks in this order. [`Patience`] says, from the first byte of a connection to its last, whether the peer is still
+//! worth waiting for. [`Conditions`] say whether the request may go on, once it is known what is there. For a GET,
+//! [`Conditions::range_applies`] says whether its Range counts, and [`select`] which bytes that means. For a PUT,
+//! [`sent_digests`] says which digests the body must have.
+//!
+//! Nothing here answers: a status, a head and a body are made by the server, from what these return.
+
+mod conditions;
+mod digest_fields;
+mod least_rate;
+mod patience;
+mod range;
+mod tags;
+
+pub use conditions::{Conditions, Current, Outcome};
+pub use digest_fields::{DigestFieldError, repr_digest, sent_digests};
+pub use patience::{Patience, PatienceOptions, Tired};
+pub use range::{RangeLimits, Selection, select, select_value};

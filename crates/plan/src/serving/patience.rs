@@ -1,0 +1,330 @@
+//! How long a server waits for a peer, rows D9 and D11.
+//!
+//! A connection costs memory and a place, whoever holds it. One that does nothing with it, or as little as it can, must give it
+//! back; one that is merely far away or on a bad link must not be cut. [`Patience`] watches one connection and knows two kinds of
+//! limits. What a peer does in one go (handshake, request head, silence between requests) has a time. What may rightly take
+//! hours (bodies, either way) has a least rate, averaged: see [`LeastRate`].
+//!
+//! Only the peer's time counts. From the end of a head until a body is wanted or an answer begins, the server is at work and
+//! nothing runs; when it makes the peer wait later on (its disk, its own rate limit, a listing that is slow to come) it says
+//! [`pause`](Patience::pause).
+//!
+//! # Order of calls
+//!
+//! [`handshake_done`](Patience::handshake_done) (at once without TLS). For each request
+//! [`head_begun`](Patience::head_begun) with its first byte, [`head_done`](Patience::head_done), and then, in whatever order it comes
+//! about, [`body_begun`](Patience::body_begun) when the body is first asked for, [`body_bytes`](Patience::body_bytes) and
+//! [`body_done`](Patience::body_done) (also for one that is dropped unread), [`response_begun`](Patience::response_begun),
+//! [`sent`](Patience::sent) and [`response_done`](Patience::response_done). Each beginning has one end. Where requests overlap, as in
+//! HTTP/2 or when an answer comes before its request's body is there, they are counted, and the rates are those of all together.
+//!
+//! # The driver
+//!
+//! Events store numbers and cost nothing; those of bytes need no clock, and for the others a time that was read once for a turn
+//! of the driver will do. Nor is a timer set for each. The driver keeps one timer and the time it is armed for:
+//!
+//! ```text
+//! after a turn:         if patience.deadline() < armed { arm(patience.deadline()) }
+//! when the timer fires: match patience.verdict(now) { Some(tired) => close, None => arm(patience.deadline()) }
+//! ```
+//!
+//! Deadlines mostly move away, so on a busy connection the timer is armed about once in the shortest limit.
+//! [`Duration::MAX`] is no deadline: nothing to arm.
+//!
+//! What a socket takes is not what a peer takes. The kernel's buffer may hold megabytes, and it reports room in large steps: a slow,
+//! honest reader seems to stand still for minutes. Let [`sent`](Patience::sent) count what left the buffer (bytes written, less
+//! those that `SIOCOUTQ` says are still in it), which need only be asked when the timer fires, right before the verdict.
+//!
+//! What to do with the tired: to [`Tired::Head`] and [`Tired::SlowBody`] a 408 may be said if no answer has begun, then close; with
+//! all others close at once.
+
+use std::time::Duration;
+
+use super::least_rate::LeastRate;
+
+/// Limits of a [`Patience`]. A time of zero is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PatienceOptions {
+    /// From the connection to the end of the TLS handshake.
+    pub handshake: Duration,
+    /// From the first byte of a request's head to its last.
+    pub head: Duration,
+    /// Without a request, the first one or another.
+    pub idle: Duration,
+    /// How long a body or a reader may be below its rate, or stand still, before that counts; and over how long the rate is
+    /// averaged after that.
+    pub grace: Duration,
+    /// The least rate of request bodies, in bytes a second. With 0 any byte within the grace will do.
+    pub body_rate: u64,
+    /// The least rate at which answers are taken, the same way.
+    pub reader_rate: u64,
+}
+
+impl Default for PatienceOptions {
+    fn default() -> Self {
+        Self {
+            // Two round trips, on a link of seconds with a packet or two lost and sent again after one second, two, four.
+            handshake: Duration::from_secs(10),
+            // A head is a packet or a few. A loss more than above, since a large cookie is several windows on a new connection.
+            head: Duration::from_secs(15),
+            // What people read before the next click, and longer than the 60 s after which balancers in front let go: who closes
+            // first must be the one that sends requests, or a request meets a closed connection.
+            idle: Duration::from_secs(75),
+            // A train's tunnel, a phone that changes cells, TCP's sixth retransmission.
+            grace: Duration::from_secs(30),
+            // A mobile plan throttled to 64 kbit/s, shared by a browser's six connections, leaves 1.3 KB/s to each; this is less
+            // than half of that, and 500 times the drip of one byte a second. Other servers ask for 240 to 500.
+            body_rate: 512,
+            // The same link the other way.
+            reader_rate: 512,
+        }
+    }
+}
+
+/// What a peer took too long for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Tired {
+    /// Its TLS handshake.
+    #[error("the handshake took too long")]
+    Handshake,
+    /// A request's head.
+    #[error("the request's head took too long")]
+    Head,
+    /// Another request: the ordinary end of a connection.
+    #[error("no request came")]
+    Idle,
+    /// A request's body.
+    #[error("the request's body came too slowly")]
+    SlowBody,
+    /// Taking the answer.
+    #[error("the answer was taken too slowly")]
+    SlowReader,
+}
+
+/// What a peer is waited for while no request is under way.
+#[derive(Debug, Clone, Copy)]
+enum Awaited {
+    Handshake,
+    Request,
+    Head,
+}
+
+/// How long one connection's peer is waited for. All times are since one moment of the caller's choice.
+///
+/// Inside, time stands still while the server has paused it; so a pause moves every deadline and nothing else.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    /// Limits.
+    options: PatienceOptions,
+    /// What for, while no request is under way.
+    awaited: Awaited,
+    /// Since when.
+    since: Duration,
+    /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
+    head_is_early: bool,
+    /// Requests whose answer is not done.
+    exchanges: u32,
+    /// Request bodies under way.
+    bodies: u32,
+    /// Answers under way.
+    responses: u32,
+    /// How bodies come, while there are any.
+    body: LeastRate,
+    /// How answers are taken, while there are any.
+    reader: LeastRate,
+    /// Pauses that are not over: in HTTP/2 several exchanges may wait for the server.
+    pauses: u32,
+    /// When the first of them began, by the caller's time.
+    paused_at: Duration,
+    /// How long all pauses were that are over.
+    lost: Duration,
+}
+
+impl Patience {
+    /// For a connection that came about at `now`. A handshake is waited for.
+    #[must_use]
+    pub fn new(options: PatienceOptions, now: Duration) -> Self {
+        Self {
+            options,
+            awaited: Awaited::Handshake,
+            since: now,
+            head_is_early: false,
+            exchanges: 0,
+            bodies: 0,
+            responses: 0,
+            body: LeastRate::default(),
+            reader: LeastRate::default(),
+            pauses: 0,
+            paused_at: Duration::ZERO,
+            lost: Duration::ZERO,
+        }
+    }
+
+    /// The TLS handshake is done, or there is none.
+    pub fn handshake_done(&mut self, now: Duration) {
+        self.awaited = Awaited::Request;
+        self.since = self.clock(now);
+    }
+
+    /// A byte of a request's head came. Only the first of each head counts.
+    pub fn head_begun(&mut self, now: Duration) {
+        if !self.is_quiet() {
+            self.head_is_early = true;
+        } else if !matches!(self.awaited, Awaited::Head) {
+            self.awaited = Awaited::Head;
+            self.since = self.clock(now);
+        }
+    }
+
+    /// A request's head is whole; from here on the server is at work.
+    pub fn head_done(&mut self) {
+        self.awaited = Awaited::Request;
+        self.head_is_early = false;
+        self.exchanges = self.exchanges.saturating_add(1);
+    }
+
+    /// The server asks for a request's body, for the first time.
+    pub fn body_begun(&mut self, now: Duration) {
+        if self.bodies == 0 {
+            self.body.begin(self.clock(now), self.options.grace);
+        }
+        self.bodies = self.bodies.saturating_add(1);
+    }
+
+    /// Bytes of a request's body came.
+    pub fn body_bytes(&mut self, bytes: u64) {
+        self.body.add(bytes);
+    }
+
+    /// A request's body has ended, or nobody wants the rest.
+    pub fn body_done(&mut self, now: Duration) {
+        self.bodies = self.bodies.saturating_sub(1);
+        self.settle_down(now);
+    }
+
+    /// The server begins to send an answer.
+    pub fn response_begun(&mut self, now: Duration) {
+        if self.responses == 0 {
+            self.reader.begin(self.clock(now), self.options.grace);
+        }
+        self.responses = self.responses.saturating_add(1);
+    }
+
+    /// The peer took bytes of answers.
+    pub fn sent(&mut self, bytes: u64) {
+        self.reader.add(bytes);
+    }
+
+    /// An answer is sent, and with it the exchange is over.
+    pub fn response_done(&mut self, now: Duration) {
+        self.responses = self.responses.saturating_sub(1);
+        self.exchanges = self.exchanges.saturating_sub(1);
+        self.settle_down(now);
+    }
+
+    /// The server makes the peer wait: until [`Patience::resume`] no time passes. Pauses may overlap.
+    pub fn pause(&mut self, now: Duration) {
+        if self.pauses == 0 {
+            self.paused_at = now;
+        }
+        self.pauses = self.pauses.saturating_add(1);
+    }
+
+    /// The peer's turn again, when this was called as often as [`Patience::pause`].
+    pub fn resume(&mut self, now: Duration) {
+        if self.pauses == 1 {
+            self.lost = self.lost.saturating_add(now.saturating_sub(self.paused_at));
+        }
+        self.pauses = self.pauses.saturating_sub(1);
+    }
+
+    /// When a verdict is worth asking for; [`Duration::MAX`] if nothing is waited for. Bytes that came move it only in
+    /// [`Patience::verdict`].
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        if self.pauses > 0 {
+            return Duration::MAX;
+        }
+        self.nearest().0.saturating_add(self.lost)
+    }
+
+    /// Whether the peer has been waited for long enough, and for what. `None` means that [`Patience::deadline`] lies ahead.
+    pub fn verdict(&mut self, now: Duration) -> Option<Tired> {
+        if self.pauses > 0 {
+            return None;
+        }
+        let (now, options) = (self.clock(now), self.options);
+        self.body.settle(now, options.body_rate, options.grace);
+        self.reader.settle(now, options.reader_rate, options.grace);
+        let (deadline, tired) = self.nearest();
+        (deadline <= now).then_some(tired)
+    }
+
+    /// The deadline that comes first, and what it is of, by the clock of [`Patience::clock`].
+    fn nearest(&self) -> (Duration, Tired) {
+        let options = &self.options;
+        if self.is_quiet() {
+            let (limit, tired) = match self.awaited {
+                Awaited::Handshake => (options.handshake, Tired::Handshake),
+                Awaited::Request => (options.idle, Tired::Idle),
+                Awaited::Head => (options.head, Tired::Head),
+            };
+            return (until(self.since.saturating_add(limit), limit), tired);
+        }
+        let stock = |open: u32, rate: &LeastRate| {
+            if open > 0 {
+                until(rate.empty_at(), options.grace)
+            } else {
+                Duration::MAX
+            }
+        };
+        let body = stock(self.bodies, &self.body);
+        let reader = stock(self.responses, &self.reader);
+        if body <= reader {
+            (body, Tired::SlowBody)
+        } else {
+            (reader, Tired::SlowReader)
+        }
+    }
+
+    /// Whether no request is under way.
+    fn is_quiet(&self) -> bool {
+        self.exchanges == 0 && self.bodies == 0
+    }
+
+    /// If that was the end of the last exchange, the next request is waited for.
+    fn settle_down(&mut self, now: Duration) {
+        if self.is_quiet() {
+            let is_early = std::mem::take(&mut self.head_is_early);
+            self.awaited = if is_early {
+                Awaited::Head
+            } else {
+                Awaited::Request
+            };
+            self.since = self.clock(now);
+        }
+    }
+
+    /// The time without the pauses.
+    fn clock(&self, now: Duration) -> Duration {
+        let now = if self.pauses > 0 {
+            now.min(self.paused_at)
+        } else {
+            now
+        };
+        now.saturating_sub(self.lost)
+    }
+}
+
+/// A deadline, unless its limit is none.
+fn until(deadline: Duration, limit: Duration) -> Duration {
+    if limit.is_zero() {
+        Duration::MAX
+    } else {
+        deadline
+    }
+}
+
+#[cfg(test)]
+#[path = "patience_tests.rs"]
+mod tests;

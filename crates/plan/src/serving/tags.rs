@@ -1,0 +1,76 @@
+//! The value of If-Match and If-None-Match: `*`, or a list of entity tags (RFC 9110 13.1.1, 13.1.2).
+//!
+//! The list is kept as it came and read when it is asked: a peer may send thousands of tags, and then they cost time that its own
+//! bytes bound, and no memory. A header's value is shared with the request, not copied.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::validator::EntityTag;
+
+/// What a field that lists entity tags says.
+#[derive(Debug, Clone)]
+pub(super) enum Tags {
+    /// `*`: whatever there is.
+    Any,
+    /// A list, perhaps an empty one.
+    Listed {
+        /// Its first line, most often the only one.
+        first: HeaderValue,
+        /// The other lines. They make one list with the first (5.3).
+        more: Vec<HeaderValue>,
+    },
+}
+
+/// What a list has to say about one tag.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// A member that can be read matches.
+    pub(super) matches: bool,
+    /// A member cannot be read: a tag without quotes, or a `*` among others.
+    pub(super) malformed: bool,
+}
+
+impl Tags {
+    /// The field's value; `None` where there is no such field.
+    pub(super) fn parse(headers: &HeaderMap, name: HeaderName) -> Option<Self> {
+        let mut lines = headers.get_all(name).iter();
+        let first = lines.next()?.clone();
+        let more: Vec<_> = lines.cloned().collect();
+        if more.is_empty() && first.as_bytes().trim_ascii() == b"*" {
+            return Some(Self::Any);
+        }
+        Some(Self::Listed { first, more })
+    }
+
+    /// Looks for a member for which `same` holds. `*` is not looked for here: it matches what exists, with or without a tag.
+    pub(super) fn find(&self, same: impl Fn(&EntityTag) -> bool) -> Found {
+        let mut found = Found::default();
+        let Self::Listed { first, more } = self else {
+            return found;
+        };
+        for member in std::iter::once(first).chain(more).flat_map(members) {
+            match read(member) {
+                Some(tag) => found.matches |= same(&tag),
+                None => found.malformed = true,
+            }
+        }
+        found
+    }
+}
+
+/// A tag as it stands in a header.
+pub(super) fn read(value: &[u8]) -> Option<EntityTag> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The members of a list, without the empty ones (5.6.1.2). A comma between quotes is the tag's own; there are no escapes.
+fn members(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    line.as_bytes()
+        .split(move |byte| {
+            quoted ^= *byte == b'"';
+            *byte == b',' && !quoted
+        })
+        .map(<[u8]>::trim_ascii)
+        .filter(|member| !member.is_empty())
+}

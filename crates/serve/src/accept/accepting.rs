@@ -1,0 +1,159 @@
+//! The loop that accepts, and what is done with a socket before HTTP begins.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::Server;
+use crate::conn::{Line, Protocol, Transport, drive};
+use crate::listen::Listener;
+
+/// How long accepting rests when the system can open no more: something else has to end first.
+const REST: Duration = Duration::from_millis(50);
+
+/// What every connection gets.
+#[derive(Debug, Clone)]
+pub(super) struct Context {
+    /// What answers.
+    pub(super) server: Arc<Server>,
+    /// Connections that may be at one time.
+    pub(super) room: Arc<Semaphore>,
+    /// Nothing more is accepted, connections end with their request.
+    pub(super) stop: CancellationToken,
+    /// Connections and their streams.
+    pub(super) tasks: TaskTracker,
+}
+
+/// An accepted socket, tied to no runtime yet.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    /// And who is at the other end.
+    Tcp(std::net::TcpStream, Option<SocketAddr>),
+    /// Nobody knows who.
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// Where a connection goes.
+pub(super) trait Deal {
+    /// Takes a connection, with the right to be.
+    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit);
+}
+
+/// Accepts until the end. Runs on the runtime that it is called on.
+pub(super) async fn accepting(
+    listener: Listener,
+    tls: Option<TlsAcceptor>,
+    context: Context,
+    mut deal: impl Deal,
+) -> io::Result<()> {
+    let socket = AsyncFd::with_interest(listener, Interest::READABLE)?;
+    loop {
+        let accepted = tokio::select! {
+            () = context.stop.cancelled() => return Ok(()),
+            accepted = accept(&socket) => accepted,
+        };
+        let accepted = match accepted {
+            Ok(accepted) => accepted,
+            // It was gone before it was taken.
+            Err(error) if is_its_own(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be accepted just now");
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        // One that is too many waits here, and those behind it in the kernel's queue.
+        let permit = tokio::select! {
+            () = context.stop.cancelled() => return Ok(()),
+            permit = Arc::clone(&context.room).acquire_owned() => permit,
+        };
+        let Ok(permit) = permit else { return Ok(()) };
+        deal.deal(accepted, tls.as_ref(), permit);
+    }
+}
+
+/// Accepts a connection without tying it to this runtime: that is for the one that it will live on.
+async fn accept(socket: &AsyncFd<Listener>) -> io::Result<Accepted> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket
+        .async_io(Interest::READABLE, |listener| match listener {
+            Listener::Tcp(listener) => {
+                let (stream, peer) = acceptfrom_with(listener, flags)?;
+                let stream = std::net::TcpStream::from(stream);
+                // Inherited on Linux alone.
+                #[cfg(not(target_os = "linux"))]
+                stream.set_nodelay(true)?;
+                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                Ok(Accepted::Tcp(stream, peer))
+            }
+            Listener::Unix(listener) => Ok(Accepted::Unix(accept_with(listener, flags)?.into())),
+        })
+        .await
+}
+
+/// Whether an error is of the one connection that was to be accepted, and the next may be fine (accept(2)).
+fn is_its_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NetworkDown, NetworkUnreachable, HostUnreachable};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionReset | Interrupted | NetworkDown | NetworkUnreachable | HostUnreachable
+    )
+}
+
+/// Serves an accepted socket on the runtime that it is called on.
+pub(super) async fn serve(
+    accepted: Accepted,
+    tls: Option<TlsAcceptor>,
+    context: Context,
+    permit: OwnedSemaphorePermit,
+) {
+    let _permit = permit;
+    let served = match accepted {
+        Accepted::Tcp(stream, peer) => match TcpStream::from_std(stream) {
+            Ok(stream) => meet(stream, peer, tls, context).await,
+            Err(error) => Err(error),
+        },
+        Accepted::Unix(stream) => match UnixStream::from_std(stream) {
+            Ok(stream) => meet(stream, None, tls, context).await,
+            Err(error) => Err(error),
+        },
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection did not come about");
+    }
+}
+
+async fn meet<S: Transport + 'static>(
+    stream: S,
+    peer: Option<SocketAddr>,
+    tls: Option<TlsAcceptor>,
+    context: Context,
+) -> io::Result<()> {
+    let Context { server, stop, tasks, .. } = context;
+    let Some(tls) = tls else {
+        let line = Arc::new(Line::new(peer, false, S::SENDS_FILES));
+        drive(stream, Protocol::Open, line, server, tasks, stop).await;
+        return Ok(());
+    };
+    let stream = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        stream = tls.accept(stream) => stream?,
+    };
+    let protocol = match stream.get_ref().1.alpn_protocol() {
+        Some(b"h2") => Protocol::Http2,
+        _ => Protocol::Open,
+    };
+    let line = Arc::new(Line::new(peer, true, false));
+    drive(stream, protocol, line, server, tasks, stop).await;
+    Ok(())
+}

@@ -1,0 +1,287 @@
+//! The threads of a server.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::Accept;
+use super::accepting::{Accepted, Context, Deal, accepting, serve};
+use crate::Server;
+use crate::listen::Listener;
+
+/// Connections that may wait for one thread of those that they are dealt to.
+const DEALT: usize = 1024;
+
+/// How a crew works.
+#[derive(Debug, Clone)]
+pub struct CrewOptions {
+    /// How its threads share ports.
+    pub accept: Accept,
+    /// Threads; one with [`Accept::Single`].
+    pub threads: usize,
+    /// Connections that may be at one time.
+    pub connections: usize,
+}
+
+impl Default for CrewOptions {
+    fn default() -> Self {
+        Self {
+            accept: Accept::default(),
+            threads: std::thread::available_parallelism().map_or(1, Into::into),
+            connections: 65_536,
+        }
+    }
+}
+
+/// Threads that accept and serve.
+#[derive(Debug)]
+pub struct Crew {
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Cancelled when the grace time is over.
+    abort: CancellationToken,
+    /// Cancelled to begin the end.
+    stop: CancellationToken,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every request was answered.
+    Clean,
+    /// Some were under way when the grace time was over.
+    CutOff,
+}
+
+/// A socket with what its connections are met with.
+type Door = (Listener, Option<TlsAcceptor>);
+
+/// A connection that was given to a thread.
+type Dealt = (Accepted, Option<TlsAcceptor>, OwnedSemaphorePermit);
+
+impl CrewOptions {
+    /// Sockets that each address must have.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        match self.accept {
+            Accept::ReusePort => self.threads.max(1),
+            _ => 1,
+        }
+    }
+}
+
+impl Crew {
+    /// Starts threads that serve on the given sockets, each of which was bound for [`CrewOptions::sockets`].
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn start(
+        bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
+        server: &Arc<Server>,
+        options: &CrewOptions,
+    ) -> io::Result<Self> {
+        let mut crew = Self {
+            threads: Vec::new(),
+            abort: CancellationToken::new(),
+            stop: CancellationToken::new(),
+        };
+        let room = Arc::new(Semaphore::new(options.connections));
+        let context = Context {
+            server: Arc::clone(server),
+            room,
+            stop: crew.stop.clone(),
+            tasks: TaskTracker::new(),
+        };
+        let threads = options.threads.max(1);
+        let mut shares = shares(bound, options.sockets());
+        match options.accept {
+            Accept::WorkStealing => {
+                let doors = shares.remove(0);
+                crew.spawn(0, move || Builder::new_multi_thread().worker_threads(threads).enable_all().build(), context, doors)?;
+            }
+            Accept::Single | Accept::ReusePort => {
+                for (index, doors) in shares.into_iter().enumerate() {
+                    let context = Context { tasks: TaskTracker::new(), ..context.clone() };
+                    crew.spawn(index, single, context, doors)?;
+                }
+            }
+            Accept::RoundRobin => crew.deal(threads, &context, shares.remove(0))?,
+        }
+        Ok(crew)
+    }
+
+    /// Begins the end: nothing more is accepted.
+    #[must_use]
+    pub fn stopper(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Ends: waits for requests that are under way, and drops those that take longer. Blocks.
+    ///
+    /// # Errors
+    /// When a thread could not listen.
+    pub fn end(self, grace: Duration) -> io::Result<Ending> {
+        self.stop.cancel();
+        let abort = self.abort.clone();
+        let (done, ended) = std::sync::mpsc::channel::<()>();
+        let timer = std::thread::spawn(move || {
+            let is_late = ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            if is_late {
+                abort.cancel();
+            }
+            is_late
+        });
+        let mut result = Ok(());
+        for thread in self.threads {
+            match thread.join() {
+                Ok(ended) => result = result.and(ended),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        drop(done);
+        let is_late = timer.join().unwrap_or(true);
+        result.map(|()| if is_late { Ending::CutOff } else { Ending::Clean })
+    }
+
+    /// A thread that accepts and serves.
+    fn spawn(
+        &mut self,
+        index: usize,
+        runtime: impl FnOnce() -> io::Result<Runtime> + Send + 'static,
+        context: Context,
+        doors: Vec<Door>,
+    ) -> io::Result<()> {
+        let abort = self.abort.clone();
+        self.thread(index, move || {
+            runtime()?.block_on(async {
+                let mut accepts = tokio::task::JoinSet::new();
+                for (listener, tls) in doors {
+                    let here = Here(context.clone());
+                    accepts.spawn(accepting(listener, tls, context.clone(), here));
+                }
+                let accepted = all(accepts, &abort).await;
+                finish(&context.tasks, &abort).await;
+                accepted
+            })
+        })
+    }
+
+    /// Threads that serve, and one that accepts for them.
+    fn deal(&mut self, threads: usize, context: &Context, doors: Vec<Door>) -> io::Result<()> {
+        let mut to = Vec::new();
+        for index in 0..threads {
+            let (sender, mut receiver) = mpsc::channel::<Dealt>(DEALT);
+            to.push(sender);
+            let context = Context { tasks: TaskTracker::new(), ..context.clone() };
+            let abort = self.abort.clone();
+            self.thread(index, move || {
+                single()?.block_on(async {
+                    while let Some((accepted, tls, permit)) = receiver.recv().await {
+                        context.tasks.spawn(serve(accepted, tls, context.clone(), permit));
+                    }
+                    finish(&context.tasks, &abort).await;
+                    Ok(())
+                })
+            })?;
+        }
+        let (abort, context) = (self.abort.clone(), context.clone());
+        self.thread(threads, move || {
+            single()?.block_on(async {
+                let mut accepts = tokio::task::JoinSet::new();
+                for (listener, tls) in doors {
+                    let deal = InTurn { to: to.clone(), next: 0 };
+                    accepts.spawn(accepting(listener, tls, context.clone(), deal));
+                }
+                drop(to);
+                all(accepts, &abort).await
+            })
+        })
+    }
+
+    fn thread(&mut self, index: usize, body: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(format!("serve-{index}")).spawn(body)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+/// The sockets of each thread.
+fn shares(bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>, threads: usize) -> Vec<Vec<Door>> {
+    let mut shares: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
+    for (listeners, tls) in bound {
+        for (share, listener) in shares.iter_mut().zip(listeners) {
+            share.push((listener, tls.clone().map(TlsAcceptor::from)));
+        }
+    }
+    shares
+}
+
+fn single() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+/// Waits for the ends of all loops.
+async fn all(mut accepts: tokio::task::JoinSet<io::Result<()>>, abort: &CancellationToken) -> io::Result<()> {
+    let mut result = Ok(());
+    loop {
+        let ended = tokio::select! {
+            () = abort.cancelled() => return result,
+            ended = accepts.join_next() => ended,
+        };
+        match ended {
+            None => return result,
+            Some(Ok(ended)) => result = result.and(ended),
+            Some(Err(error)) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => return result,
+            },
+        }
+    }
+}
+
+/// Waits for connections to end.
+async fn finish(tasks: &TaskTracker, abort: &CancellationToken) {
+    tasks.close();
+    tokio::select! {
+        () = abort.cancelled() => {}
+        () = tasks.wait() => {}
+    }
+}
+
+/// Connections live where they were accepted.
+struct Here(Context);
+
+impl Deal for Here {
+    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit) {
+        let context = self.0.clone();
+        self.0.tasks.spawn(serve(accepted, tls.cloned(), context, permit));
+    }
+}
+
+/// Connections go to each thread in turn.
+struct InTurn {
+    to: Vec<mpsc::Sender<Dealt>>,
+    next: usize,
+}
+
+impl Deal for InTurn {
+    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit) {
+        let mut dealt = (accepted, tls.cloned(), permit);
+        // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
+        for _ in 0..self.to.len() {
+            let to = &self.to[self.next % self.to.len()];
+            self.next = self.next.wrapping_add(1);
+            match to.try_send(dealt) {
+                Ok(()) => return,
+                Err(mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back)) => dealt = back,
+            }
+        }
+    }
+}

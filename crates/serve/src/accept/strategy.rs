@@ -1,0 +1,53 @@
+//! How threads share a port.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Who accepts, and where connections live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Accept {
+    /// One runtime; its threads take tasks from each other.
+    WorkStealing,
+    /// A runtime and a socket for each thread.
+    ReusePort,
+    /// A runtime for each thread; connections are dealt out in turn.
+    #[default]
+    RoundRobin,
+    /// One thread.
+    Single,
+}
+
+/// Not a way of accepting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is work-stealing, reuseport, round-robin or single")]
+pub struct AcceptError;
+
+impl Accept {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::WorkStealing, Self::ReusePort, Self::RoundRobin, Self::Single];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WorkStealing => "work-stealing",
+            Self::ReusePort => "reuseport",
+            Self::RoundRobin => "round-robin",
+            Self::Single => "single",
+        }
+    }
+}
+
+impl fmt::Display for Accept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Accept {
+    type Err = AcceptError;
+
+    fn from_str(text: &str) -> Result<Self, AcceptError> {
+        Self::ALL.into_iter().find(|accept| accept.name() == text).ok_or(AcceptError)
+    }
+}

@@ -1,0 +1,174 @@
+//! What pages are told.
+
+use std::sync::Arc;
+
+use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN};
+
+use super::super::scope::{Right, Scope};
+use super::*;
+
+const PAGE: &str = "https://app.example";
+
+fn cors(origins: &str, credentials: bool) -> Cors {
+    let options = CorsOptions {
+        origins: origins.parse().expect("origins"),
+        methods: vec![Method::GET, Method::PUT],
+        credentials,
+        ..CorsOptions::default()
+    };
+    Cors::new(options).expect("sense")
+}
+
+fn from(origin: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))])
+}
+
+fn preflight_from(origin: &'static str) -> HeaderMap {
+    let mut headers = from(origin);
+    headers.insert(
+        ACCESS_CONTROL_REQUEST_METHOD,
+        HeaderValue::from_static("PUT"),
+    );
+    headers.insert(
+        ACCESS_CONTROL_REQUEST_HEADERS,
+        HeaderValue::from_static("x-evil"),
+    );
+    headers
+}
+
+fn answer(cors: &Cors, request: &HeaderMap) -> HeaderMap {
+    let mut answer = HeaderMap::new();
+    answer.insert(VARY, HeaderValue::from_static("Accept"));
+    cors.answer(request, &mut answer);
+    answer
+}
+
+fn by(how: How) -> Grant {
+    let scopes: Arc<[Scope]> = Arc::from([Scope::everywhere(Right::Write)]);
+    Grant::scoped((how, None), &scopes, &scopes)
+}
+
+#[test]
+fn origins_are_read() {
+    assert_eq!("*".parse(), Ok(Origins::Any));
+    let two = "https://a.example, http://b.example:8080".parse();
+    assert!(matches!(two, Ok(Origins::List(list)) if list.len() == 2));
+    assert_eq!(
+        "https://a.example,null".parse::<Origins>(),
+        Err(OriginError::Null)
+    );
+    assert_eq!("".parse::<Origins>(), Err(OriginError::Shape));
+}
+
+#[test]
+fn by_default_there_is_none() {
+    let cors = Cors::new(CorsOptions::default()).expect("sense");
+    assert!(cors.is_off());
+    assert!(cors.preflight(&preflight_from(PAGE)).is_none());
+    assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
+    assert!(!cors.admits(&from(PAGE), &Method::PUT, &by(How::Open)));
+}
+
+#[test]
+fn pages_on_the_list_are_let() {
+    let cors = cors("https://app.example,https://b.example", true);
+    let told = cors.preflight(&preflight_from(PAGE)).expect("a preflight");
+    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    assert_eq!(told[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+    assert_eq!(told[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
+    assert_eq!(told[ACCESS_CONTROL_MAX_AGE], "3600");
+    assert_eq!(told[VARY], "Origin");
+    let headers = told[ACCESS_CONTROL_ALLOW_HEADERS].to_str().expect("text");
+    assert!(
+        headers.contains("authorization")
+            && headers.contains("range")
+            && !headers.contains("x-evil")
+    );
+    let told = answer(&cors, &from(PAGE));
+    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    let exposed = told[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().expect("text");
+    assert!(
+        ["etag", "content-range", "repr-digest"]
+            .iter()
+            .all(|name| exposed.contains(name))
+    );
+    let vary: Vec<_> = told.get_all(VARY).iter().collect();
+    assert_eq!(vary, ["Accept", "Origin"]);
+}
+
+#[test]
+fn others_are_told_nothing() {
+    let cors = cors(PAGE, true);
+    for other in [
+        "https://evil.example",
+        "null",
+        "https://app.example.evil",
+        "http://app.example",
+        "HTTPS://APP.EXAMPLE",
+    ] {
+        let told = cors.preflight(&preflight_from(other)).expect("a preflight");
+        assert_eq!(told.len(), 1, "{other}: {told:?}");
+        let told = answer(&cors, &from(other));
+        assert!(
+            !told.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
+                && told.get_all(VARY).iter().count() == 2
+        );
+    }
+    // A cache must know that it matters even when nobody asked.
+    assert_eq!(
+        answer(&cors, &HeaderMap::new())
+            .get_all(VARY)
+            .iter()
+            .count(),
+        2
+    );
+    let mut two = preflight_from(PAGE);
+    two.append(ORIGIN, HeaderValue::from_static(PAGE));
+    assert!(cors.preflight(&two).is_none());
+    assert!(
+        cors.preflight(&from(PAGE)).is_none(),
+        "without a method it is no preflight"
+    );
+}
+
+#[test]
+fn every_page_is_let_without_logins() {
+    let cors = cors("*", false);
+    let told = answer(&cors, &from("null"));
+    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+    assert!(!told.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
+    assert_eq!(told.get_all(VARY).iter().count(), 1);
+    let both = CorsOptions {
+        origins: Origins::Any,
+        credentials: true,
+        ..CorsOptions::default()
+    };
+    assert_eq!(Cors::new(both).err(), Some(CorsError::AnyWithCredentials));
+}
+
+#[test]
+fn writes_of_other_pages_need_leave() {
+    let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
+    let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
+    for (cors, page, method, how, wanted) in [
+        (&trusted, PAGE, &put, How::Login, true),
+        (&trusted, PAGE, &delete, How::Login, false),
+        (&trusted, evil, &put, How::Login, false),
+        // The browser would add a stored login to a form of that page, which was not allowed.
+        (&listed, PAGE, &put, How::Login, false),
+        (&listed, PAGE, &put, How::Anonymous, true),
+        (&listed, evil, &put, How::Open, false),
+        (&any, evil, &put, How::Open, true),
+        (&any, evil, &delete, How::Open, false),
+        (&any, evil, &put, How::Login, false),
+        // No browser adds these by itself.
+        (&listed, evil, &delete, How::Token, true),
+        (&listed, evil, &delete, How::Signature, true),
+    ] {
+        assert_eq!(
+            cors.admits(&from(page), method, &by(how)),
+            wanted,
+            "{page} {method} {how:?}"
+        );
+    }
+}

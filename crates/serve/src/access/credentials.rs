@@ -1,0 +1,187 @@
+//! What a request says about who sends it: the Authorization field (RFC 9110 11.6.2), as Basic (RFC 7617) or Bearer (RFC 6750).
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use zeroize::Zeroizing;
+
+use super::rule::is_token;
+use super::secret::Secret;
+
+/// Bytes of the longest field that is read. Tokens that carry claims are long.
+const LONGEST: usize = 8 * 1024;
+
+/// Clients leave the padding out, or do not.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Credentials that came with a request; nothing is known yet of whether they are right.
+#[derive(Debug)]
+pub(super) enum Credentials {
+    /// No field.
+    None,
+    /// A field that cannot be read, or two.
+    Malformed,
+    /// A name and a password.
+    Login { user: String, password: Secret },
+    /// A token.
+    Token(Secret),
+}
+
+impl Credentials {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut fields = headers.get_all(AUTHORIZATION).iter();
+        let Some(field) = fields.next() else {
+            return Self::None;
+        };
+        // Of two, a proxy before us may have looked at the other one.
+        if fields.next().is_some() || field.len() > LONGEST {
+            return Self::Malformed;
+        }
+        read(field.as_bytes()).unwrap_or(Self::Malformed)
+    }
+}
+
+fn read(field: &[u8]) -> Option<Credentials> {
+    let end = field.iter().position(|byte| *byte == b' ')?;
+    let (scheme, rest) = field.split_at(end);
+    let rest = rest.trim_ascii();
+    if scheme.eq_ignore_ascii_case(b"basic") {
+        return login(rest);
+    }
+    if scheme.eq_ignore_ascii_case(b"bearer") && is_token(rest) {
+        let token = std::str::from_utf8(rest).ok()?;
+        return Some(Credentials::Token(Secret::new(token)));
+    }
+    None
+}
+
+/// UTF-8, as the challenge asks for; control characters are none that a name or a password may have.
+fn login(coded: &[u8]) -> Option<Credentials> {
+    let bytes = Zeroizing::new(BASE64.decode(coded).ok()?);
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let (user, password) = text.split_once(':')?;
+    if text.chars().any(char::is_control) {
+        return None;
+    }
+    Some(Credentials::Login {
+        user: user.to_owned(),
+        password: Secret::new(password),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(field: &[u8]) -> Credentials {
+        let value = HeaderValue::from_bytes(field).expect("a value");
+        Credentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+    }
+
+    #[test]
+    fn logins_are_read() {
+        for field in [
+            "Basic QWxhZGRpbjpvcGVuIHNlc2FtZTp4",
+            "bASIC   QWxhZGRpbjpvcGVuIHNlc2FtZTp4 ",
+        ] {
+            let Credentials::Login { user, password } = of(field.as_bytes()) else {
+                panic!("{field}");
+            };
+            assert_eq!(user, "Aladdin");
+            assert_eq!(password.expose(), "open sesame:x");
+        }
+        // RFC 7617 2.1, and the same without padding.
+        for field in ["Basic dGVzdDoxMjPCow==", "Basic dGVzdDoxMjPCow"] {
+            let Credentials::Login { password, .. } = of(field.as_bytes()) else {
+                panic!("{field}");
+            };
+            assert_eq!(password.expose(), "123\u{a3}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_read() {
+        for field in ["Bearer abc.DEF_123==", "BEARER  abc.DEF_123=="] {
+            let Credentials::Token(token) = of(field.as_bytes()) else {
+                panic!("{field}");
+            };
+            assert_eq!(token.expose(), "abc.DEF_123==");
+        }
+    }
+
+    #[test]
+    fn d15_what_cannot_be_read_is_nobodys() {
+        let latin = STANDARD.encode(b"user:\xe9");
+        let null = STANDARD.encode(b"user:pass\0word");
+        let long = format!("Bearer {}", "x".repeat(9000));
+        let cases = [
+            "",
+            "Basic",
+            "Basic ",
+            "Basic\tdGVzdDoxMjPCow==",
+            "Basic !!!",
+            "Basic dGVzdA==",
+            "Basic dGVzdDoxMjPCow== x",
+            "Basic dGVzdDoxMjPCow==, Bearer x",
+            &format!("Basic {latin}"),
+            &format!("Basic {null}"),
+            "Bearer",
+            "Bearer a b",
+            "Bearer =",
+            "Bearer \"x\"",
+            "Digest username=\"x\"",
+            &long,
+        ];
+        for field in cases {
+            let malformed = matches!(of(field.as_bytes()), Credentials::Malformed);
+            assert!(malformed, "{field:.40}");
+        }
+        let one = HeaderValue::from_static("Bearer x");
+        let mut two = HeaderMap::new();
+        two.append(AUTHORIZATION, one.clone());
+        two.append(AUTHORIZATION, one);
+        assert!(matches!(Credentials::of(&two), Credentials::Malformed));
+        assert!(matches!(
+            Credentials::of(&HeaderMap::new()),
+            Credentials::None
+        ));
+    }
+
+    #[test]
+    fn what_came_is_not_shown() {
+        let shown = format!("{:?}", of(b"Basic dGVzdDpodW50ZXIy"));
+        assert!(
+            shown.contains("test") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_field_is_a_panic(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
+            let bytes = [scheme.as_bytes(), &rest].concat();
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                let _ = Credentials::of(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
+            }
+        }
+
+        #[test]
+        fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
+            let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+            let Credentials::Login { user: came, password: with } = of(field.as_bytes()) else {
+                return Err(TestCaseError::fail("not read"));
+            };
+            prop_assert_eq!(came, user);
+            prop_assert_eq!(with.expose(), password);
+        }
+    }
+}

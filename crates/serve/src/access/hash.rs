@@ -1,0 +1,209 @@
+//! Hashes of passwords: argon2 as a PHC string, bcrypt as `htpasswd -B` makes it.
+//!
+//! What a hash costs is written in it. A cost that no request could wait for is refused when the hash is read, and not when
+//! somebody logs in. Older kinds (`$apr1$`, `{SHA}`, crypt) are not taken: they are cheap to guess.
+
+use std::fmt;
+use std::str::FromStr;
+
+use argon2::password_hash::{PasswordHashString, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Params};
+use base64::Engine as _;
+
+/// The dearest bcrypt: 2^16 rounds, some four seconds.
+const DEAREST_BCRYPT: u32 = 16;
+
+/// The most memory of an argon2, in KiB: the first choice of RFC 9106 4.
+const LARGEST_ARGON2: u32 = 2 << 20;
+
+/// The most passes of an argon2.
+const LONGEST_ARGON2: u32 = 64;
+
+/// The hash of a password. Printing it prints its kind alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PasswordHash(Kind);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
+    /// Knows its parameters and its salt.
+    Argon2(PasswordHashString),
+    /// As it was written; it was seen to be well-formed.
+    Bcrypt(String),
+}
+
+/// Why a text is no hash that can be used. Says nothing of the text: people write the password itself there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HashError {
+    /// A plain password, or a kind that is not taken.
+    #[error(
+        "the hash is neither argon2 ($argon2id$...) nor bcrypt ($2b$... or $2y$..., as `htpasswd -nB user` makes it)"
+    )]
+    Kind,
+    /// The older kinds of htpasswd.
+    #[error(
+        "the hash is of a kind that is easily guessed: make one of bcrypt with `htpasswd -nB user`"
+    )]
+    Weak,
+    /// Begins well.
+    #[error("the hash is damaged: a character is missing or was added")]
+    Damaged,
+    /// Beyond what a request could wait for.
+    #[error(
+        "the hash takes more time or memory than a login may (bcrypt: cost {DEAREST_BCRYPT}; argon2: 2 GiB, {LONGEST_ARGON2} passes)"
+    )]
+    Dear,
+}
+
+impl PasswordHash {
+    /// Whether it is the hash of that password. Blocks for as long as the hash wants, which is long.
+    ///
+    /// Bcrypt looks at the first 72 bytes alone; that is so wherever it is used.
+    #[must_use]
+    pub fn verify(&self, password: &str) -> bool {
+        #[cfg(test)]
+        super::tally::hashed();
+        match &self.0 {
+            Kind::Argon2(hash) => {
+                let parsed = hash.password_hash();
+                Argon2::default()
+                    .verify_password(password.as_bytes(), &parsed)
+                    .is_ok()
+            }
+            Kind::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
+        }
+    }
+}
+
+impl FromStr for PasswordHash {
+    type Err = HashError;
+
+    fn from_str(text: &str) -> Result<Self, HashError> {
+        if text.starts_with("$argon2") {
+            return argon2(text);
+        }
+        if ["$2a$", "$2b$", "$2y$"]
+            .iter()
+            .any(|kind| text.starts_with(kind))
+        {
+            return bcrypt(text);
+        }
+        let is_old = ["$apr1$", "{SHA}", "$1$", "$5$", "$6$"]
+            .iter()
+            .any(|kind| text.starts_with(kind));
+        Err(if is_old {
+            HashError::Weak
+        } else {
+            HashError::Kind
+        })
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Argon2(_) => "PasswordHash(argon2)",
+            Kind::Bcrypt(_) => "PasswordHash(bcrypt)",
+        })
+    }
+}
+
+fn argon2(text: &str) -> Result<PasswordHash, HashError> {
+    let hash = PasswordHashString::new(text).map_err(|_| HashError::Damaged)?;
+    let parsed = hash.password_hash();
+    Algorithm::try_from(parsed.algorithm).map_err(|_| HashError::Kind)?;
+    let params = Params::try_from(&parsed).map_err(|_| HashError::Damaged)?;
+    // Without these the hash is a wish for one, which no password fits.
+    if parsed.salt.is_none() || parsed.hash.is_none() {
+        return Err(HashError::Damaged);
+    }
+    if params.m_cost() > LARGEST_ARGON2 || params.t_cost() > LONGEST_ARGON2 {
+        return Err(HashError::Dear);
+    }
+    Ok(PasswordHash(Kind::Argon2(hash)))
+}
+
+fn bcrypt(text: &str) -> Result<PasswordHash, HashError> {
+    let rest = text.get(4..).ok_or(HashError::Damaged)?;
+    let (cost, coded) = rest.split_once('$').ok_or(HashError::Damaged)?;
+    let is_number = cost.len() == 2 && cost.bytes().all(|byte| byte.is_ascii_digit());
+    let is_coded = coded.len() == 53 && coded.is_ascii();
+    if !is_number || !is_coded {
+        return Err(HashError::Damaged);
+    }
+    let (salt, hash) = coded.split_at(22);
+    for part in [salt, hash] {
+        bcrypt::BASE_64
+            .decode(part)
+            .map_err(|_| HashError::Damaged)?;
+    }
+    match cost.parse() {
+        Ok(4..=DEAREST_BCRYPT) => Ok(PasswordHash(Kind::Bcrypt(text.to_owned()))),
+        Ok(17..) => Err(HashError::Dear),
+        _ => Err(HashError::Damaged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::access::tests::{argon2_of, bcrypt_of};
+
+    #[test]
+    fn hashes_know_their_password() {
+        for text in [argon2_of("haul"), bcrypt_of("haul")] {
+            let hash: PasswordHash = text.parse().expect("a hash");
+            assert!(
+                hash.verify("haul") && !hash.verify("Haul") && !hash.verify(""),
+                "{text}"
+            );
+            assert!(!format!("{hash:?}").contains('$'));
+        }
+        let renamed = bcrypt_of("haul").replace("$2b$", "$2y$");
+        let hash: PasswordHash = renamed.parse().expect("a hash");
+        assert!(hash.verify("haul"));
+    }
+
+    #[test]
+    fn hashes_of_others_are_understood() {
+        // By libxcrypt's crypt(3), of `haul`; Apache's htpasswd writes the same kind.
+        let theirs = "$2y$04$abcdefghijklmnopqrstuuV4PAoyTbxuUxMiNeHY.fGF9c3cFQbT6";
+        let hash: PasswordHash = theirs.parse().expect("a hash");
+        assert!(hash.verify("haul") && !hash.verify("haul "));
+    }
+
+    #[test]
+    fn what_is_no_hash_is_refused() {
+        let bcrypt = bcrypt_of("x");
+        let argon2 = argon2_of("x");
+        let short = &bcrypt[..59];
+        let cases = [
+            ("hunter2", HashError::Kind),
+            ("$apr1$x$y", HashError::Weak),
+            ("{SHA}x", HashError::Weak),
+            ("$2x$04$abcdefghijklmnopqrstuu", HashError::Kind),
+            ("$2b$", HashError::Damaged),
+            (short, HashError::Damaged),
+            (&bcrypt.replace("$04$", "$31$"), HashError::Dear),
+            (&bcrypt.replace("$04$", "$03$"), HashError::Damaged),
+            (&bcrypt.replace("$04$", "$+4$"), HashError::Damaged),
+            ("$argon2id$", HashError::Damaged),
+            ("$argon2id$v=19$m=8,t=1,p=1", HashError::Damaged),
+            ("$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ", HashError::Damaged),
+            (&argon2.replace("m=8", "m=4294967295"), HashError::Dear),
+            (&argon2.replace("t=1", "t=100000"), HashError::Dear),
+            (&argon2.replace("argon2id", "argon2z"), HashError::Kind),
+        ];
+        for (text, why) in cases {
+            assert_eq!(text.parse::<PasswordHash>(), Err(why), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_a_panic(text in "(\\$2[bxy]\\$|\\$argon2(id|i|d)?\\$|v=19\\$|m=[0-9]{1,11},t=1,p=1\\$|[./A-Za-z0-9]{0,60}|\\PC){0,6}") {
+            let _ = text.parse::<PasswordHash>();
+        }
+    }
+}

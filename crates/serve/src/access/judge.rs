@@ -1,0 +1,276 @@
+//! The judgement of a request. Runs on a reactor, for each request: no disk, no waiting, and no hash of a password.
+//!
+//! What a request brings is looked at in this order, and the first thing that is there decides:
+//!
+//! 1. nothing is configured: everybody may do everything;
+//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none): granted, with the rights of
+//!    strangers. Its answer must therefore not depend on what is in the store;
+//! 3. a signature in the query, when there is a key to check it;
+//! 4. the Authorization field. A wrong one is refused even where strangers may go, so that who mistypes a password is told;
+//! 5. none of these: what strangers may do.
+//!
+//! How long an answer takes must not say which names exist. A name is looked up by its digest, and one comparison of digests is
+//! made for each login, with a random digest when there is nobody to compare with. If any user has a hashed password, every login
+//! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
+//! outcome counts for nothing. In tests both are counted (`tally`).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::{HeaderMap, HeaderValue, Method};
+
+use crate::Named;
+
+use super::account::{AccessError, AccessOptions, Accounts, Proof};
+use super::answers::{Judged, Refusal, Why};
+use super::credentials::Credentials;
+use super::digest::{Digest, Of};
+use super::grant::{Grant, How};
+use super::pending::{Checked, Login, Logins, PendingLogin};
+use super::scope::{Anonymous, Right, Scope};
+use super::secret::Secret;
+use super::signed::{SigningKey, Verdict};
+
+/// Who may do what. Cheap to clone; it never changes, so what was configured anew is a new one.
+#[derive(Debug, Clone)]
+pub struct Access {
+    /// `None` when everybody may do everything.
+    rules: Option<Arc<Rules>>,
+}
+
+#[derive(Debug)]
+struct Rules {
+    accounts: Accounts,
+    logins: Arc<Logins>,
+    /// What strangers may do.
+    common: Arc<[Scope]>,
+    signing: Option<SigningKey>,
+    /// What a 401 says.
+    challenges: Arc<[HeaderValue]>,
+}
+
+/// What is known of a request when it is judged.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its path.
+    pub named: &'a Named,
+    /// Its query, as it was sent, without the question mark.
+    pub query: Option<&'a str>,
+    /// Its header fields, of which Authorization is looked at.
+    pub headers: &'a HeaderMap,
+    /// The time.
+    pub now: SystemTime,
+    /// Where it comes from, so that one client's guesses do not keep the others from logging in. `None` when that is not known:
+    /// for a Unix socket, or a proxy that all come through.
+    pub peer: Option<IpAddr>,
+}
+
+/// Without the fields and the query, which hold secrets.
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ask({} {})", self.method, self.named.key)
+    }
+}
+
+impl Access {
+    /// Gathers what was configured. Blocks for no disk and hashes nothing.
+    ///
+    /// # Errors
+    /// When the rules contradict each other.
+    pub fn new(options: AccessOptions) -> Result<Self, AccessError> {
+        let is_open = options.rules.is_empty()
+            && options.files.is_empty()
+            && options.tokens.is_empty()
+            && options.token_files.is_empty()
+            && options.signing.is_none()
+            && options.anonymous == Anonymous::None;
+        if is_open {
+            return Ok(Self::open());
+        }
+        let accounts = Accounts::new(&options)?;
+        let rules = Rules {
+            challenges: challenges(&accounts),
+            accounts,
+            logins: Arc::new(Logins::new(&options.logins)),
+            common: match options.anonymous {
+                Anonymous::None => Arc::from([]),
+                Anonymous::Some(scopes) => scopes.into(),
+            },
+            signing: options.signing,
+        };
+        Ok(Self {
+            rules: Some(Arc::new(rules)),
+        })
+    }
+
+    /// Everybody may do everything.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { rules: None }
+    }
+
+    /// Whether everybody may do everything.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.rules.is_none()
+    }
+
+    /// What is to be done with a request.
+    #[must_use]
+    pub fn judge(&self, ask: &Ask<'_>) -> Judged {
+        self.decide(ask, None)
+    }
+
+    /// The same after its password was hashed; never [`Judged::NeedsHashing`] for the request that it was hashed for. To be asked
+    /// of the one that wanted it hashed, also if there is a newer one by now.
+    #[must_use]
+    pub fn judge_again(&self, ask: &Ask<'_>, checked: &Checked) -> Judged {
+        self.decide(ask, Some(checked))
+    }
+
+    fn decide(&self, ask: &Ask<'_>, checked: Option<&Checked>) -> Judged {
+        let Some(rules) = &self.rules else {
+            return Judged::Granted(Grant::open());
+        };
+        if *ask.method == Method::OPTIONS {
+            return Judged::Granted(Grant::anonymous(&rules.common));
+        }
+        if let Some(verdict) = rules.signature(ask) {
+            return rules.granted_or_refused(verdict);
+        }
+        match Credentials::of(ask.headers) {
+            Credentials::None => rules.within(ask, Grant::anonymous(&rules.common)),
+            Credentials::Malformed => rules.refused(Why::Malformed),
+            Credentials::Token(token) => rules.token(ask, &token),
+            Credentials::Login { user, password } => rules.login(ask, (&user, password), checked),
+        }
+    }
+}
+
+impl Rules {
+    /// What the query says of itself; `None` if it has no signature, or there is no key.
+    fn signature(&self, ask: &Ask<'_>) -> Option<Result<Grant, Why>> {
+        let key = self.signing.as_ref()?;
+        match key.verify(ask.method, ask.named, ask.query, ask.now) {
+            Verdict::Unsigned => None,
+            Verdict::Right(method) => Some(Ok(Grant::signed(method, ask.named))),
+            Verdict::Expired => Some(Err(Why::Expired)),
+            Verdict::Wrong => Some(Err(Why::BadSignature)),
+        }
+    }
+
+    fn token(&self, ask: &Ask<'_>, token: &Secret) -> Judged {
+        let came = self.accounts.digests.of(Of::Token, &[token.expose()]);
+        let known = self.accounts.tokens.get_key_value(&came);
+        let held = known.map_or(&self.accounts.nobody, |(digest, _)| digest);
+        let is_right = came.is(held);
+        match known {
+            Some((_, scopes)) if is_right => {
+                let grant = Grant::scoped((How::Token, None), scopes, &self.common);
+                self.within(ask, grant)
+            }
+            _ => self.refused(Why::Wrong),
+        }
+    }
+
+    fn login(
+        &self,
+        ask: &Ask<'_>,
+        (user, password): (&str, Secret),
+        checked: Option<&Checked>,
+    ) -> Judged {
+        let digests = &self.accounts.digests;
+        let name = digests.of(Of::User, &[user]);
+        let came = digests.of(Of::Login, &[user, password.expose()]);
+        let account = self.accounts.users.get(&name);
+        let (held, own_hash) = match account.map(|account| &account.proof) {
+            Some(Proof::Plain(digest)) => (digest, None),
+            Some(Proof::Hashed(hash)) => (&self.accounts.nobody, Some(hash)),
+            None => (&self.accounts.nobody, None),
+        };
+        let hashes = &self.accounts.hashes;
+        let outcome = match came.is(held) {
+            true => Some(true),
+            false if hashes.is_empty() => Some(false),
+            false => self.known_outcome(&came, ask.now, checked),
+        };
+        match (outcome, account) {
+            (Some(true), Some(account)) => {
+                let who = (How::Login, Some(Arc::clone(&account.user)));
+                return self.within(ask, Grant::scoped(who, &account.scopes, &self.common));
+            }
+            (Some(_), _) => return self.refused(Why::Wrong),
+            (None, _) => {}
+        }
+        let Some(place) = self.logins.queue.place(ask.peer) else {
+            return self.refused(Why::Busy);
+        };
+        let anothers = &hashes[name.place(hashes.len())];
+        Judged::NeedsHashing(PendingLogin {
+            logins: Arc::clone(&self.logins),
+            login: Login {
+                digest: came,
+                password,
+                hash: Arc::clone(own_hash.unwrap_or(anothers)),
+                is_known: own_hash.is_some(),
+            },
+            place,
+        })
+    }
+
+    /// What hashing said of this login, now or a while ago.
+    fn known_outcome(
+        &self,
+        came: &Digest,
+        now: SystemTime,
+        checked: Option<&Checked>,
+    ) -> Option<bool> {
+        if let Some(checked) = checked.filter(|checked| checked.digest.is(came)) {
+            return Some(checked.is_right);
+        }
+        if self.logins.right.has(came, now) {
+            return Some(true);
+        }
+        self.logins.wrong.has(came, now).then_some(false)
+    }
+
+    /// Grants a request what it asks for, if the grant reaches that far.
+    fn within(&self, ask: &Ask<'_>, grant: Grant) -> Judged {
+        let needed = Right::needed(ask.method).unwrap_or(Right::Write);
+        if grant.may(needed, &ask.named.key) {
+            return Judged::Granted(grant);
+        }
+        self.refused(match grant.how {
+            How::Anonymous => Why::Stranger,
+            _ => Why::NotAllowed,
+        })
+    }
+
+    fn granted_or_refused(&self, outcome: Result<Grant, Why>) -> Judged {
+        match outcome {
+            Ok(grant) => Judged::Granted(grant),
+            Err(why) => self.refused(why),
+        }
+    }
+
+    fn refused(&self, why: Why) -> Judged {
+        let challenges = match why {
+            Why::Stranger | Why::Malformed | Why::Wrong => Arc::clone(&self.challenges),
+            _ => Arc::from([]),
+        };
+        Judged::Refused(Refusal { why, challenges })
+    }
+}
+
+/// How one may log in. Basic comes first: browsers that know one scheme alone know that.
+fn challenges(accounts: &Accounts) -> Arc<[HeaderValue]> {
+    let basic = HeaderValue::from_static(r#"Basic realm="haul", charset="UTF-8""#);
+    let bearer = HeaderValue::from_static(r#"Bearer realm="haul""#);
+    let basic = (!accounts.users.is_empty()).then_some(basic);
+    let bearer = (!accounts.tokens.is_empty()).then_some(bearer);
+    basic.into_iter().chain(bearer).collect()
+}

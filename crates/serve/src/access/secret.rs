@@ -1,0 +1,39 @@
+//! Text that must not be seen: passwords, tokens.
+
+use std::fmt;
+
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+/// A secret. Printing it prints nothing of it, and its memory is overwritten when it is dropped.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<Box<str>>);
+
+impl Secret {
+    /// Wraps a secret.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        // A box of the exact length: a string that grows leaves copies behind that nobody overwrites.
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_bytes().ct_eq(other.0.as_bytes()).into()
+    }
+}
+
+impl Eq for Secret {}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}

@@ -1,0 +1,331 @@
+//! URLs that carry their own permission and expire.
+//!
+//! A signature is for one request: one method (HEAD goes with GET), one path (a folder's ends in its slash) and one query, until a
+//! moment. The query is part of it as it stands, byte by byte and in its order: a parameter like `format=tar` changes what an
+//! answer holds, others may do so one day, and who signed a link to a picture has not signed all that can be asked about it. So a
+//! link breaks when something is added to it, as with other stores. A folder is listed, or taken as a tar file, by a link that was
+//! signed for just that.
+//!
+//! What is signed is this, with the key, by HMAC-SHA256 (RFC 2104); each field ends where it must, since no field but the last can
+//! hold a line feed:
+//!
+//! ```text
+//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each parameter that is not ours, followed by &
+//! ```
+//!
+//! The host is not in it: a key that two servers share makes links for both, and a store does not know by which names it is
+//! reached. The signature stands in the query as `haul-signature`, in base64 for URLs, and is compared as that text, so that no
+//! other spelling of it holds. A request that carries one is judged by it alone.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::Method;
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use crate::Named;
+
+use super::file::warn_if_exposed;
+use super::scope::Right;
+
+/// The parameter that says until when.
+pub const EXPIRES: &str = "haul-expires";
+
+/// The parameter that proves it.
+pub const SIGNATURE: &str = "haul-signature";
+
+/// Says what the signature is of, and of which kind: no other use of the same key makes the same text.
+const VERSION: &str = "haul-url-v1";
+
+/// Bytes of the shortest key: fewer can be guessed at home, with one link at hand.
+const SHORTEST: usize = 16;
+
+/// Bytes of the longest.
+const LONGEST: usize = 4096;
+
+/// A method that a URL can be signed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Signable {
+    /// And HEAD.
+    Get,
+    /// Replaces the file.
+    Put,
+    /// Removes it.
+    Delete,
+}
+
+/// Another method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a URL is signed for GET, PUT or DELETE")]
+pub struct SignableError;
+
+/// The key that signs, at least 16 bytes of whatever kind. Printing it prints nothing of it.
+#[derive(Clone)]
+pub struct SigningKey(Zeroizing<Vec<u8>>);
+
+/// Why something is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum SigningKeyError {
+    /// Too few bytes.
+    #[error(
+        "a signing key has at least {SHORTEST} bytes, and up to {LONGEST}; `openssl rand -base64 32` makes one"
+    )]
+    Length,
+    /// The file that it is in.
+    #[error("the signing key cannot be read from {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What a query says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing of a signature.
+    Unsigned,
+    /// That it may, as far as this method goes.
+    Right(Signable),
+    /// That it might have.
+    Expired,
+    /// Nothing that holds.
+    Wrong,
+}
+
+impl Signable {
+    /// The signature that a method wants.
+    fn of(method: &Method) -> Option<Self> {
+        match *method {
+            Method::GET | Method::HEAD => Some(Self::Get),
+            Method::PUT => Some(Self::Put),
+            Method::DELETE => Some(Self::Delete),
+            _ => None,
+        }
+    }
+
+    pub(super) fn right(self) -> Right {
+        match self {
+            Self::Get => Right::Read,
+            Self::Put | Self::Delete => Right::Write,
+        }
+    }
+}
+
+impl fmt::Display for Signable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Get => "GET",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        })
+    }
+}
+
+impl FromStr for Signable {
+    type Err = SignableError;
+
+    fn from_str(text: &str) -> Result<Self, SignableError> {
+        let all = [Self::Get, Self::Put, Self::Delete];
+        let mut same = all
+            .into_iter()
+            .filter(|method| method.to_string().eq_ignore_ascii_case(text));
+        same.next().ok_or(SignableError)
+    }
+}
+
+impl SigningKey {
+    /// A key of these bytes. A line feed at their end is not part of it, so that a file made with a text editor and a variable
+    /// hold the same key.
+    ///
+    /// # Errors
+    /// When there are too few or too many.
+    pub fn new(bytes: &[u8]) -> Result<Self, SigningKeyError> {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        match bytes.len() {
+            SHORTEST..=LONGEST => Ok(Self(Zeroizing::new(bytes.to_vec()))),
+            _ => Err(SigningKeyError::Length),
+        }
+    }
+
+    /// The key that is in a file. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is too short or too long.
+    pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST + 4));
+        let read = std::fs::File::open(path).and_then(|file| {
+            warn_if_exposed(path, &file);
+            file.take(LONGEST as u64 + 3).read_to_end(&mut bytes)
+        });
+        read.map_err(|source| SigningKeyError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::new(&bytes)
+    }
+
+    /// The whole query of a URL that may be used for this until then: `query`, what of it is not ours, with expiry and signature.
+    #[must_use]
+    pub fn sign(
+        &self,
+        method: Signable,
+        named: &Named,
+        query: Option<&str>,
+        expires: SystemTime,
+    ) -> String {
+        let expires = seconds(expires).unwrap_or(0).to_string();
+        let signed = Query::read(query.unwrap_or_default());
+        let signature = self.signature(method, named, (&expires, &signed.others));
+        format!(
+            "{}{EXPIRES}={expires}&{SIGNATURE}={signature}",
+            signed.others
+        )
+    }
+
+    /// Whether a request may be served for its query alone.
+    pub(super) fn verify(
+        &self,
+        method: &Method,
+        named: &Named,
+        query: Option<&str>,
+        now: SystemTime,
+    ) -> Verdict {
+        let query = Query::read(query.unwrap_or_default());
+        let (expires, signature) = match (&query.expires[..], &query.signatures[..]) {
+            ([], []) => return Verdict::Unsigned,
+            ([expires], [signature]) if is_number(expires) && !signature.is_empty() => {
+                (*expires, *signature)
+            }
+            _ => return Verdict::Wrong,
+        };
+        let Some(method) = Signable::of(method) else {
+            return Verdict::Wrong;
+        };
+        let right = self.signature(method, named, (expires, &query.others));
+        if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
+            return Verdict::Wrong;
+        }
+        // Only now, so that none but those who have a right signature learn when it ends. A clock that stands before 1970 says
+        // nothing of the time, and what may have expired has.
+        match (seconds(now), expires.parse::<u64>()) {
+            (Some(now), Ok(expires)) if now < expires => Verdict::Right(method),
+            _ => Verdict::Expired,
+        }
+    }
+
+    /// In base64.
+    fn signature(
+        &self,
+        method: Signable,
+        named: &Named,
+        (expires, others): (&str, &str),
+    ) -> String {
+        let mut path = named.key.escaped();
+        if named.is_folder && !named.key.is_root() {
+            path.push('/');
+        }
+        // HMAC takes keys of every length. An empty signature is never sent, and as none it would be refused.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
+            return String::new();
+        };
+        mac.update(format!("{VERSION}\n{method}\n{path}\n{expires}\n{others}").as_bytes());
+        URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
+    }
+}
+
+impl FromStr for SigningKey {
+    type Err = SigningKeyError;
+
+    fn from_str(text: &str) -> Result<Self, SigningKeyError> {
+        Self::new(text.as_bytes())
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(***)")
+    }
+}
+
+/// A query with its signature taken out, for a log: who reads the log could use the link.
+#[must_use]
+pub fn without_signature(query: &str) -> Cow<'_, str> {
+    if !query.contains(SIGNATURE) {
+        return Cow::Borrowed(query);
+    }
+    let shown = query
+        .split('&')
+        .map(|parameter| match value(parameter, SIGNATURE) {
+            Some(_) => format!("{SIGNATURE}=***"),
+            None => parameter.to_owned(),
+        });
+    Cow::Owned(shown.collect::<Vec<_>>().join("&"))
+}
+
+/// A query, taken apart into what is ours and what is not. Names are ours as they are written here; escaped they are others'.
+struct Query<'a> {
+    expires: Vec<&'a str>,
+    signatures: Vec<&'a str>,
+    /// The other parameters in their order, each with an ampersand behind it.
+    others: String,
+}
+
+impl<'a> Query<'a> {
+    fn read(query: &'a str) -> Self {
+        let mut read = Self {
+            expires: Vec::new(),
+            signatures: Vec::new(),
+            others: String::new(),
+        };
+        if query.is_empty() {
+            return read;
+        }
+        for parameter in query.split('&') {
+            if let Some(value) = value(parameter, EXPIRES) {
+                read.expires.push(value);
+            } else if let Some(value) = value(parameter, SIGNATURE) {
+                read.signatures.push(value);
+            } else {
+                read.others.push_str(parameter);
+                read.others.push('&');
+            }
+        }
+        read
+    }
+}
+
+/// The value of a parameter of that name.
+fn value<'a>(parameter: &'a str, name: &str) -> Option<&'a str> {
+    let rest = parameter.strip_prefix(name)?;
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('=')
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Since 1970.
+fn seconds(time: SystemTime) -> Option<u64> {
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs())
+}
+
+#[cfg(test)]
+#[path = "signed_tests.rs"]
+mod tests;

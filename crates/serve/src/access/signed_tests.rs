@@ -1,0 +1,254 @@
+//! Signatures, and what is done to them.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Key;
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn named(path: &str) -> Named {
+    Key::parse(path).expect("a key")
+}
+
+fn key() -> SigningKey {
+    SigningKey::new(b"0123456789abcdef").expect("a key")
+}
+
+fn verdict(method: &Method, path: &str, query: &str) -> Verdict {
+    key().verify(method, &named(path), Some(query), at(1000))
+}
+
+#[test]
+fn the_signature_is_what_the_page_says() {
+    let query = key().sign(Signable::Get, &named("/a%20b/c"), Some("x=1"), at(2000));
+    // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text at the head of the file.
+    let theirs = "zmSDW8reV7qOafoxp74naKPwDAkr1WSkRi-gepVgqlY";
+    assert_eq!(
+        query,
+        format!("x=1&haul-expires=2000&haul-signature={theirs}")
+    );
+}
+
+#[test]
+fn keys_are_long_enough_and_end_where_they_end() {
+    for short in [
+        &b""[..],
+        b"0123456789abcde",
+        b"0123456789abcde\n",
+        &[0; LONGEST + 1],
+    ] {
+        assert!(matches!(
+            SigningKey::new(short),
+            Err(SigningKeyError::Length)
+        ));
+    }
+    let sign = |key: &[u8]| {
+        SigningKey::new(key)
+            .expect("a key")
+            .sign(Signable::Get, &named("/"), None, at(1))
+    };
+    assert_eq!(sign(b"0123456789abcdef\r\n"), sign(b"0123456789abcdef"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("key");
+    std::fs::write(&path, b"0123456789abcdef\n").expect("written");
+    let read = SigningKey::read(&path).expect("a key");
+    assert_eq!(
+        read.sign(Signable::Get, &named("/"), None, at(1)),
+        sign(b"0123456789abcdef")
+    );
+    assert!(matches!(
+        SigningKey::read(Path::new("/dev/zero")),
+        Err(SigningKeyError::Length)
+    ));
+    let error = SigningKey::read(&folder.path().join("none")).expect_err("no file");
+    assert!(matches!(error, SigningKeyError::Io { .. }));
+    assert!(!format!("{read:?}").contains("48"));
+}
+
+#[test]
+fn a_signature_ends() {
+    let query = key().sign(Signable::Get, &named("/a"), None, at(1000));
+    let verdict = |now| key().verify(&Method::GET, &named("/a"), Some(&query), now);
+    assert_eq!(verdict(at(999)), Verdict::Right(Signable::Get));
+    assert_eq!(verdict(at(1000)), Verdict::Expired);
+    assert_eq!(verdict(at(u32::MAX.into())), Verdict::Expired);
+    // A clock that knows nothing lets nobody in.
+    assert_eq!(
+        verdict(UNIX_EPOCH - Duration::from_secs(1)),
+        Verdict::Expired
+    );
+    // Of a wrong signature it is not said whether it would have expired.
+    let wrong = query.replace("signature=", "signature=A");
+    assert_eq!(
+        key().verify(&Method::GET, &named("/a"), Some(&wrong), at(1000)),
+        Verdict::Wrong
+    );
+}
+
+#[test]
+fn head_goes_with_get_and_nothing_else_does() {
+    let methods = [
+        Method::GET,
+        Method::HEAD,
+        Method::PUT,
+        Method::DELETE,
+        Method::POST,
+        Method::PATCH,
+        Method::OPTIONS,
+    ];
+    for signable in [Signable::Get, Signable::Put, Signable::Delete] {
+        let query = key().sign(signable, &named("/a"), None, at(2000));
+        for method in &methods {
+            let is_right = verdict(method, "/a", &query) == Verdict::Right(signable);
+            let is_meant = method.as_str() == signable.to_string()
+                || (signable, method) == (Signable::Get, &Method::HEAD);
+            assert_eq!(is_right, is_meant, "{signable} {method}");
+        }
+        assert_eq!(signable.to_string().to_lowercase().parse(), Ok(signable));
+    }
+    assert_eq!("POST".parse::<Signable>(), Err(SignableError));
+}
+
+#[test]
+fn one_path_has_one_signature() {
+    let query = key().sign(Signable::Get, &named("/a/b"), None, at(2000));
+    let right = Verdict::Right(Signable::Get);
+    // The same key in another spelling.
+    assert_eq!(verdict(&Method::GET, "/%61/b", &query), right);
+    for other in ["/", "/a", "/a/b/", "/a/b/c", "/A/b", "/a%0Ab", "/b/a"] {
+        assert_eq!(
+            verdict(&Method::GET, other, &query),
+            Verdict::Wrong,
+            "{other}"
+        );
+    }
+    let root = key().sign(Signable::Get, &named("/"), None, at(2000));
+    assert_eq!(verdict(&Method::GET, "/", &root), right);
+    // A line feed in a name does not move the fields.
+    let odd = key().sign(Signable::Get, &named("/a%0A2000"), None, at(2000));
+    assert_eq!(verdict(&Method::GET, "/a%0A2000", &odd), right);
+}
+
+#[test]
+fn a_query_is_signed_as_it_stands() {
+    let sign = |query| key().sign(Signable::Get, &named("/a"), Some(query), at(2000));
+    let ours = sign("");
+    for changed in [
+        format!("{ours}&format=tar"),
+        format!("format=tar&{ours}"),
+        format!("&{ours}"),
+        format!("{ours}&"),
+        format!("{ours}&{ours}"),
+        format!("{ours}&haul-expires=9999"),
+        format!("{ours}&haul-signature="),
+        format!("{ours}&haul-expires"),
+        format!("{ours}="),
+        ours.replace("=2000", "=02000"),
+        ours.replace("=2000", "=+2000"),
+        ours.replace("=2000", "=3000"),
+        ours.replace("=2000", "="),
+        ours.replace("expires=2000", "expires"),
+        ours.replace("haul-expires=2000&", ""),
+        ours.replace("haul-expires", "haul%2Dexpires"),
+        ours.split("&haul-sig").next().expect("a part").to_owned(),
+    ] {
+        assert_eq!(
+            verdict(&Method::GET, "/a", &changed),
+            Verdict::Wrong,
+            "{changed}"
+        );
+    }
+    // What is ours may stand anywhere; what is not keeps its order.
+    let more = sign("a=1&b=2");
+    assert!(matches!(
+        verdict(&Method::GET, "/a", &more),
+        Verdict::Right(_)
+    ));
+    let parts: Vec<_> = more.split('&').collect();
+    let moved = [parts[3], parts[0], parts[2], parts[1]].join("&");
+    assert!(matches!(
+        verdict(&Method::GET, "/a", &moved),
+        Verdict::Right(_)
+    ));
+    let turned = [parts[1], parts[0], parts[2], parts[3]].join("&");
+    assert_eq!(verdict(&Method::GET, "/a", &turned), Verdict::Wrong);
+    assert_eq!(verdict(&Method::GET, "/a", "a=1"), Verdict::Unsigned);
+    assert_eq!(
+        verdict(&Method::GET, "/a", "haul-signatures=1"),
+        Verdict::Unsigned
+    );
+    // Signed again, it has one signature.
+    assert_eq!(sign(&more), more);
+}
+
+#[test]
+fn fields_of_what_is_signed_do_not_run_into_each_other() {
+    let sign = |path, query| key().sign(Signable::Get, &named(path), Some(query), at(2000));
+    let signature = |query: &str| query.rsplit_once('=').expect("a signature").1.to_owned();
+    // No request has a line feed in its query; nothing depends on that.
+    let odd = signature(&sign("/a", "x\ny"));
+    let moved = format!("y&haul-expires=2000\nx&haul-signature={odd}");
+    assert_eq!(verdict(&Method::GET, "/a", &moved), Verdict::Wrong);
+    let all = [
+        sign("/a", ""),
+        sign("/a", "b"),
+        sign("/a/b", ""),
+        sign("/a", "b&"),
+        sign("/a", "&b"),
+        sign("/a", "b="),
+    ];
+    let different: std::collections::HashSet<_> =
+        all.iter().map(|query| signature(query)).collect();
+    assert_eq!(different.len(), all.len());
+}
+
+#[test]
+fn logs_show_no_signature() {
+    let query = key().sign(Signable::Get, &named("/a"), Some("x=1"), at(2000));
+    assert_eq!(
+        without_signature(&query),
+        "x=1&haul-expires=2000&haul-signature=***"
+    );
+    assert!(matches!(without_signature("x=1"), Cow::Borrowed("x=1")));
+}
+
+proptest! {
+    /// Whatever one byte is changed, taken out or put in, it does not hold.
+    #[test]
+    fn any_change_is_refused(
+        names in prop::collection::vec("[a-z \\n%]{1,4}", 1..4),
+        query in "([a-z=%+]{1,4}&?){0,3}",
+        expires in 1001u64..1_000_000,
+        place: prop::sample::Index,
+        byte in "[a-zA-Z0-9=&_%+-]",
+        kind in 0..3,
+    ) {
+        let made = names.iter().try_fold(Key::root(), |key, name| key.child(name.as_bytes()));
+        prop_assume!(made.is_ok());
+        let named = Named { key: made.expect("checked"), is_folder: false };
+        let signed = key().sign(Signable::Get, &named, Some(&query), at(expires));
+        let verify = |query: &str| key().verify(&Method::GET, &named, Some(query), at(1000));
+        prop_assert_eq!(verify(&signed), Verdict::Right(Signable::Get));
+        let at = place.index(signed.len());
+        let changed = match kind {
+            0 => [&signed[..at], &byte, &signed[at + 1..]].concat(),
+            1 => [&signed[..at], &byte, &signed[at..]].concat(),
+            _ => [&signed[..at], &signed[at + 1..]].concat(),
+        };
+        prop_assume!(changed != signed);
+        prop_assert!(!matches!(verify(&changed), Verdict::Right(_)), "{}", changed);
+        let other = SigningKey::new(b"0123456789abcdeg").expect("a key");
+        prop_assert_eq!(other.verify(&Method::GET, &named, Some(&signed), self::at(1000)), Verdict::Wrong);
+    }
+
+    #[test]
+    fn no_query_is_a_panic(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
+        prop_assert!(!matches!(verdict(&Method::GET, "/a", &query), Verdict::Right(_)));
+        let _ = without_signature(&query);
+    }
+}

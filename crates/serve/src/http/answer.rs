@@ -1,0 +1,83 @@
+//! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
+
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, StatusCode};
+
+use crate::body::Body;
+use crate::store::StoreError;
+use crate::{Key, KeyError};
+
+/// What the service gives.
+pub(crate) type Answer = Response<Body>;
+
+/// A status with a line of text.
+pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
+    let mut text = text.into();
+    text.push('\n');
+    let mut answer = Response::new(Body::text(text));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}
+
+/// A status alone.
+pub(crate) fn bare(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Body::Empty);
+    *answer.status_mut() = status;
+    answer
+}
+
+/// 405 with what is allowed.
+pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
+    let why = match (method, is_writable) {
+        (&Method::PUT | &Method::DELETE | &Method::POST, false) => "this server is read-only: it was started without --writable",
+        _ => "this method is not known here",
+    };
+    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
+    answer.headers_mut().insert(ALLOW, allow(is_writable));
+    answer
+}
+
+/// What may be asked for.
+pub(crate) fn allow(is_writable: bool) -> HeaderValue {
+    HeaderValue::from_static(match is_writable {
+        true => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
+        false => "GET, HEAD, OPTIONS",
+    })
+}
+
+/// A path that is no key.
+pub(crate) fn no_key(error: KeyError) -> Answer {
+    let status = match error {
+        KeyError::TooLong => StatusCode::URI_TOO_LONG,
+        // As if it were not there: what the store keeps for itself is nobody's affair.
+        KeyError::Reserved => StatusCode::NOT_FOUND,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    plain(status, error.to_string())
+}
+
+/// What the store said of a key.
+pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
+    let status = match error {
+        StoreError::NotFound => StatusCode::NOT_FOUND,
+        StoreError::TooLong => StatusCode::URI_TOO_LONG,
+        StoreError::IsFolder | StoreError::Conflict | StoreError::NotEmpty => StatusCode::CONFLICT,
+        StoreError::Special | StoreError::Denied => StatusCode::FORBIDDEN,
+        StoreError::NoSpace | StoreError::OverQuota => StatusCode::INSUFFICIENT_STORAGE,
+        StoreError::Failed => StatusCode::PRECONDITION_FAILED,
+        StoreError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
+        StoreError::Mismatch(_) => StatusCode::BAD_REQUEST,
+        StoreError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    if let StoreError::Io(error) = error {
+        tracing::error!(%key, %error, "the disk failed");
+        // What the system says may name what a client need not know.
+        return plain(status, "the server's disk failed: its log says how");
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        return not_allowed(&Method::PUT, false);
+    }
+    plain(status, error.to_string())
+}

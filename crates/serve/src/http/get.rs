@@ -1,0 +1,223 @@
+//! A file as an answer: conditions, ranges, and the road that its bytes take (RFC 9110 13 to 15.3.7).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use haul_plan::serving::{Conditions, Current, Outcome, RangeLimits, Selection, repr_digest, select};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{Method, Response, StatusCode};
+
+use super::answer::{Answer, bare, plain};
+use super::multipart;
+use super::Server;
+use crate::Key;
+use crate::body::{Body, Piece, Reader};
+use crate::conn::Line;
+use crate::sendfile::Mapped;
+use crate::store::{Meta, Object};
+
+/// Bytes up to which a file is read and written at once: two copies of so little cost less than a mapping.
+const SMALL: u64 = 64 << 10;
+
+/// RFC 9530.
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+
+/// What of a request matters to a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// GET or HEAD.
+    pub(crate) method: &'a Method,
+    /// The file's key.
+    pub(crate) key: &'a Key,
+    /// All fields.
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// Answers with a file.
+pub(crate) fn answer(server: &Server, line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Answer {
+    let meta = object.meta();
+    let current = current(meta);
+    let conditions = Conditions::parse(asked.headers);
+    match conditions.for_read(current) {
+        Outcome::Proceed => {}
+        Outcome::NotModified => {
+            let mut answer = bare(StatusCode::NOT_MODIFIED);
+            describe(server, asked.key, meta, answer.headers_mut());
+            // RFC 9110 15.4.5: nothing about a body that is not there.
+            answer.headers_mut().remove(CONTENT_TYPE);
+            return answer;
+        }
+        Outcome::Failed => return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold"),
+    }
+    let is_range = asked.method == Method::GET
+        && asked.headers.contains_key(RANGE)
+        && conditions.range_applies(current, SystemTime::now());
+    let selection = match is_range {
+        true => select(asked.headers, meta.len, &RangeLimits::default()),
+        false => Selection::Whole,
+    };
+    let mut answer = match selection {
+        Selection::Unsatisfiable => return unsatisfiable(meta.len),
+        Selection::Whole if asked.method == Method::HEAD => {
+            let mut answer = Response::new(Body::Empty);
+            answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
+            answer
+        }
+        Selection::Whole => Response::new(Roads::new(server, line, object, meta.len).whole(0..meta.len)),
+        Selection::One(range) => {
+            let total = range.end - range.start;
+            let field = content_range(&range, meta.len);
+            let mut answer = Response::new(Roads::new(server, line, object, total).whole(range));
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            answer.headers_mut().insert(CONTENT_RANGE, field);
+            answer
+        }
+        Selection::Many(ranges) => {
+            let total = ranges.iter().map(|range| range.end - range.start).sum();
+            let mut roads = Roads::new(server, line, object, total);
+            let parts = multipart::Parts::new(media_type(asked.key), meta.len);
+            let kind = parts.media_type();
+            let mut answer = Response::new(parts.body(&ranges, |range| roads.piece(range)));
+            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            describe(server, asked.key, meta, answer.headers_mut());
+            answer.headers_mut().insert(CONTENT_TYPE, kind);
+            return answer;
+        }
+    };
+    describe(server, asked.key, meta, answer.headers_mut());
+    answer
+}
+
+/// What conditions are held against.
+pub(crate) fn current(meta: &Meta) -> Current<'_> {
+    Current {
+        etag: Some(&meta.tag),
+        modified: Some(meta.modified),
+    }
+}
+
+/// The fields that say which version of what it is.
+fn describe(server: &Server, key: &Key, meta: &Meta, headers: &mut HeaderMap) {
+    headers.insert(CONTENT_TYPE, media_type(key));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    version(meta, headers);
+    if let Some(value) = &server.options.cache_control {
+        headers.insert(CACHE_CONTROL, value.clone());
+    }
+}
+
+/// The fields that tell versions apart.
+pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
+    if let Ok(tag) = HeaderValue::try_from(meta.tag.to_string()) {
+        headers.insert(ETAG, tag);
+    }
+    // A date in the future is none, and one before 1970 cannot be written.
+    let modified = meta.modified.min(SystemTime::now());
+    if modified >= SystemTime::UNIX_EPOCH
+        && let Ok(modified) = HeaderValue::try_from(httpdate::fmt_http_date(modified))
+    {
+        headers.insert(LAST_MODIFIED, modified);
+    }
+    if let Some(digest) = meta.digest.as_ref().and_then(repr_digest) {
+        headers.insert(REPR_DIGEST, digest);
+    }
+}
+
+/// By the name's ending. Text is taken for UTF-8, as nearly all is.
+pub(crate) fn media_type(key: &Key) -> HeaderValue {
+    let name = key.split().map_or(&b""[..], |(_, name)| key.as_bytes().get(key.as_bytes().len() - name.len()..).unwrap_or_default());
+    let ending = name.rsplit(|byte| *byte == b'.').next().filter(|ending| ending.len() < name.len());
+    let found = ending
+        .and_then(|ending| std::str::from_utf8(ending).ok())
+        .and_then(|ending| mime_guess::from_ext(ending).first_raw());
+    HeaderValue::from_static(match found {
+        Some("text/plain") => "text/plain; charset=utf-8",
+        Some("text/html") => "text/html; charset=utf-8",
+        Some("text/css") => "text/css; charset=utf-8",
+        Some("text/javascript") => "text/javascript; charset=utf-8",
+        Some("text/markdown") => "text/markdown; charset=utf-8",
+        Some("text/csv") => "text/csv; charset=utf-8",
+        Some(other) => other,
+        None => "application/octet-stream",
+    })
+}
+
+fn unsatisfiable(len: u64) -> Answer {
+    let mut answer = plain(StatusCode::RANGE_NOT_SATISFIABLE, format!("the file has {len} bytes"));
+    if let Ok(field) = HeaderValue::try_from(format!("bytes */{len}")) {
+        answer.headers_mut().insert(CONTENT_RANGE, field);
+    }
+    answer
+}
+
+fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
+    let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("bytes */*"))
+}
+
+/// How ranges of one file are sent on one connection.
+struct Roads<'a> {
+    server: &'a Server,
+    object: &'a Arc<Object>,
+    /// Where the kernel sends it.
+    mapped: Option<Arc<Mapped>>,
+    /// Whether it is little.
+    is_small: bool,
+}
+
+impl<'a> Roads<'a> {
+    /// For `total` bytes of an object.
+    fn new(server: &'a Server, line: &Line, object: &'a Arc<Object>, total: u64) -> Self {
+        let is_small = total <= SMALL;
+        let ledger = line.ledger.as_ref().filter(|_| !is_small);
+        // Without room for a mapping it is read, as it is everywhere else.
+        let mapped = ledger.and_then(|ledger| {
+            let mapped = Mapped::new(Arc::clone(object)).ok()?;
+            ledger.lend(&mapped);
+            Some(mapped)
+        });
+        Self {
+            server,
+            object,
+            mapped,
+            is_small,
+        }
+    }
+
+    /// A body that is one range.
+    fn whole(&mut self, range: Range<u64>) -> Body {
+        match self.piece(range) {
+            Piece::Bytes(bytes) => Body::Whole(bytes),
+            reader @ Piece::Reader(_) => Body::pieces([reader]),
+        }
+    }
+
+    /// A range.
+    fn piece(&mut self, range: Range<u64>) -> Piece {
+        if range.is_empty() {
+            return Piece::Bytes(Bytes::new());
+        }
+        if let Some(slice) = self.mapped.as_ref().and_then(|mapped| mapped.slice(range.clone())) {
+            return Piece::Bytes(slice);
+        }
+        if self.is_small && let Some(bytes) = self.read_now(&range) {
+            return Piece::Bytes(bytes);
+        }
+        Piece::Reader(Box::new(Reader::new(Arc::clone(self.object), self.server.disk.clone(), range)))
+    }
+
+    /// All of a range, if it is in memory.
+    fn read_now(&self, range: &Range<u64>) -> Option<Bytes> {
+        let len = usize::try_from(range.end - range.start).ok()?;
+        let mut buffer = vec![0; len];
+        let read = self.object.read_now(&mut buffer, range.start).ok()??;
+        // Less would be a file that has become shorter: its reader says so.
+        (read == len).then(|| buffer.into())
+    }
+}

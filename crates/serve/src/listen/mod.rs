@@ -1,0 +1,39 @@
+//! Where connections come from, and the certificates they are met with.
+//!
+//! An [`Address`] is what a user writes; [`bind`] makes it into sockets of the standard library that listen and do not block,
+//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Tls`](tls::Tls) is how a connection is
+//! secured, [`Notify`] tells the service manager how we are.
+//!
+//! Nothing here accepts. Whoever does so makes a tokio listener of a [`Listener`] on the runtime that is to own it:
+//!
+//! ```no_run
+//! # use haul_serve::listen::{bind, BindOptions, Handed, Listener};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! for bound in bind(&"127.0.0.1:0".parse()?, &BindOptions::default(), &mut Handed::none())? {
+//!     for listener in bound.listeners {
+//!         match listener {
+//!             // On Linux what it accepts has TCP_NODELAY already.
+//!             Listener::Tcp(listener) => drop(tokio::net::TcpListener::from_std(listener)?),
+//!             Listener::Unix(listener) => drop(tokio::net::UnixListener::from_std(listener)?),
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+mod address;
+mod bind;
+mod error;
+mod notify;
+mod sys;
+mod systemd;
+mod tcp;
+pub mod tls;
+mod unix;
+
+pub use address::{Address, AddressError, Host};
+pub use bind::{BindOptions, Bound, Listener, Local, bind};
+pub use error::ListenError;
+pub use notify::Notify;
+pub use systemd::{Handed, HandedError};
+pub use unix::SocketFile;

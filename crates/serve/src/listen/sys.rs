@@ -1,0 +1,44 @@
+//! The descriptors that whoever started us has left open (`sd_listen_fds(3)`): bare numbers, which become owned here.
+#![expect(
+    unsafe_code,
+    reason = "a number becomes an owned descriptor, which only a promise from outside the process makes true"
+)]
+
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::systemd::{HandedError, promised};
+
+/// The number of the first of them (`SD_LISTEN_FDS_START`).
+const FIRST: RawFd = 3;
+
+/// Whether somebody owns them.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Takes what was handed over, with its names; nothing when nothing was promised to this process.
+///
+/// The environment is read here and not passed in: what makes these numbers ours is that it was set before we began.
+///
+/// # Errors
+/// When the environment does not make sense, a descriptor is not open, or they were taken before.
+pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, HandedError> {
+    let variable = |name: &str| std::env::var_os(name);
+    let Some(names) = promised(variable, std::process::id())? else {
+        return Ok(Vec::new());
+    };
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(HandedError::Again);
+    }
+    for (number, _) in (FIRST..).zip(&names) {
+        // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
+            return Err(HandedError::NotOpen { number });
+        }
+    }
+    let own = |(number, name)| {
+        // SAFETY: it is open, as was just seen. Nobody else in this process owns it: the environment says that it was open
+        // when the process began, so that nothing opened since has got its number, and `TAKEN` lets one caller come here.
+        (name, unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    Ok((FIRST..).zip(names).map(own).collect())
+}

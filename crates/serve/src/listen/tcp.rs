@@ -1,0 +1,316 @@
+//! TCP sockets that listen.
+//!
+//! Two things are less simple than they look. `SO_REUSEPORT` lets any process of the same user join the group, so that a second
+//! server started by mistake would quietly get half of the connections: a port is tried without it first. And a name with two
+//! addresses and port 0 is to have one port on both, which the first finds and the second may find taken.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::address::{Address, Host};
+use super::bind::{BindOptions, Bound, Listener, Local};
+use super::error::{ListenError, is_not_here};
+
+/// How often a port that was free on one address and taken on the next is given up for another.
+const TRIES: usize = 8;
+
+/// Listens on all that a host means.
+pub(super) fn bind(
+    address: &Address,
+    host: &Host,
+    port: u16,
+    options: &BindOptions,
+) -> Result<Vec<Bound>, ListenError> {
+    let candidates = match host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, port)],
+        Host::Every => return every(port, options).map_err(|e| ListenError::tcp(address, e)),
+        Host::Name(name) => resolve(address, name, port)?,
+    };
+    let mut left = TRIES;
+    loop {
+        left -= 1;
+        match all(&candidates, options) {
+            Err(error) if port == 0 && left > 0 && error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other.map_err(|e| ListenError::tcp(address, e)),
+        }
+    }
+}
+
+fn resolve(address: &Address, name: &str, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
+    let unresolved = |source| ListenError::Unresolved {
+        address: address.clone(),
+        source,
+    };
+    let mut found = Vec::new();
+    for candidate in (name, port)
+        .to_socket_addrs()
+        .map_err(|e| unresolved(Some(e)))?
+    {
+        if !found.contains(&candidate) {
+            found.push(candidate);
+        }
+    }
+    if found.is_empty() {
+        return Err(unresolved(None));
+    }
+    Ok(found)
+}
+
+/// IPv6 takes IPv4 too; where there is no IPv6, IPv4 is all there is.
+fn every(port: u16, options: &BindOptions) -> io::Result<Vec<Bound>> {
+    let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+    let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+    let bound = match group(v6, options) {
+        Err(error) if is_not_here(&error) => group(v4, options)?,
+        other => other?,
+    };
+    Ok(vec![bound])
+}
+
+/// All addresses of a name, on one port. One that this machine lacks is left out if it has another: `localhost` is `::1` also
+/// where IPv6 is switched off.
+fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<Bound>> {
+    let mut found: Vec<Bound> = Vec::new();
+    let mut lacking = None;
+    for candidate in candidates {
+        let mut candidate = *candidate;
+        if let Some(Local::Tcp(first)) = found.first().map(|bound| &bound.local) {
+            candidate.set_port(first.port());
+        }
+        match group(candidate, options) {
+            Ok(bound) => found.push(bound),
+            Err(error) if is_not_here(&error) => lacking = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match lacking {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
+
+/// As many sockets of one address as were asked for. When that is any port, the first finds it for the others.
+fn group(address: SocketAddr, options: &BindOptions) -> io::Result<Bound> {
+    let many = options.sockets.get() > 1;
+    if many && address.port() != 0 {
+        drop(bound(address, false)?);
+    }
+    let first = bound(address, many)?;
+    let local = first
+        .local_addr()?
+        .as_socket()
+        .ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let mut sockets = vec![first];
+    for _ in 1..options.sockets.get() {
+        sockets.push(bound(local, true)?);
+    }
+    let mut listeners = Vec::with_capacity(sockets.len());
+    for socket in sockets {
+        socket.listen(options.backlog())?;
+        listeners.push(Listener::Tcp(socket.into()));
+    }
+    Ok(Bound {
+        listeners,
+        local: Local::Tcp(local),
+        file: None,
+    })
+}
+
+fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_nonblocking(true)?;
+    // A port whose last connections are not yet forgotten can be had again. Nobody who listens is pushed aside by it on Linux.
+    socket.set_reuse_address(true)?;
+    if let IpAddr::V6(ip) = address.ip() {
+        // Said, as distributions differ (net.ipv6.bindv6only).
+        socket.set_only_v6(!ip.is_unspecified())?;
+    }
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::net::{TcpListener, TcpStream};
+    use std::num::NonZeroUsize;
+
+    use socket2::SockRef;
+
+    use super::super::{Handed, bind};
+    use super::*;
+
+    fn listening(address: &str, sockets: usize) -> Result<Vec<Bound>, ListenError> {
+        let options = BindOptions {
+            sockets: NonZeroUsize::new(sockets).unwrap(),
+            ..BindOptions::default()
+        };
+        bind(&address.parse().unwrap(), &options, &mut Handed::none())
+    }
+
+    fn one(address: &str, sockets: usize) -> Bound {
+        let mut bound = listening(address, sockets).unwrap();
+        assert_eq!(bound.len(), 1, "{bound:?}");
+        bound.remove(0)
+    }
+
+    fn place(bound: &Bound) -> SocketAddr {
+        match bound.local {
+            Local::Tcp(address) => address,
+            Local::Unix(_) => panic!("{bound:?}"),
+        }
+    }
+
+    fn socket(listener: &Listener) -> &TcpListener {
+        match listener {
+            Listener::Tcp(listener) => listener,
+            Listener::Unix(_) => panic!("{listener:?}"),
+        }
+    }
+
+    fn accepted(listener: &Listener) -> TcpStream {
+        // What is accepted blocks whatever its listener does; here the listener itself is to wait.
+        socket(listener).set_nonblocking(false).unwrap();
+        socket(listener).accept().unwrap().0
+    }
+
+    #[test]
+    fn any_port_is_a_port_that_answers_and_does_not_block() {
+        let bound = one("127.0.0.1:0", 1);
+        assert_ne!(place(&bound).port(), 0);
+        let error = socket(&bound.listeners[0]).accept().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let client = TcpStream::connect(place(&bound)).unwrap();
+        let server = accepted(&bound.listeners[0]);
+        assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_accepted_inherits_nodelay() {
+        let bound = one("127.0.0.1:0", 1);
+        let _client = TcpStream::connect(place(&bound)).unwrap();
+        assert!(accepted(&bound.listeners[0]).nodelay().unwrap());
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(plain.local_addr().unwrap()).unwrap();
+        assert!(!plain.accept().unwrap().0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_group_shares_one_port_and_each_of_it_is_reached() {
+        let bound = one("127.0.0.1:0", 4);
+        let ports: HashSet<_> = bound
+            .listeners
+            .iter()
+            .map(|l| socket(l).local_addr().unwrap())
+            .collect();
+        assert_eq!((bound.listeners.len(), ports.len()), (4, 1));
+        // By a hash of both ends: that one of four gets none of 200 happens once in 10^24 times.
+        let clients: Vec<_> = (0..200)
+            .map(|_| TcpStream::connect(place(&bound)).unwrap())
+            .collect();
+        let mut each = Vec::new();
+        for listener in &bound.listeners {
+            each.push(std::iter::from_fn(|| socket(listener).accept().ok()).count());
+        }
+        assert_eq!(each.iter().sum::<usize>(), clients.len());
+        assert!(each.iter().all(|count| *count > 0), "{each:?}");
+    }
+
+    #[test]
+    fn a_taken_port_is_told_also_when_both_would_share_it() {
+        for (first, second) in [(1, 1), (1, 3), (3, 1), (3, 3)] {
+            let bound = one("127.0.0.1:0", first);
+            let error = listening(&place(&bound).to_string(), second).unwrap_err();
+            assert!(
+                matches!(error, ListenError::Taken { .. }),
+                "{first} {second}: {error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_port_can_be_had_again_at_once() {
+        let bound = one("127.0.0.1:0", 2);
+        let address = place(&bound);
+        let client = TcpStream::connect(address).unwrap();
+        // Closed by us first, so that it lingers at this end.
+        for listener in &bound.listeners {
+            drop(socket(listener).accept());
+        }
+        drop(client);
+        drop(bound);
+        assert_eq!(place(&one(&address.to_string(), 2)), address);
+        assert_eq!(place(&one(&address.to_string(), 1)), address);
+    }
+
+    #[test]
+    fn every_interface_includes_both_families() {
+        let bound = one(":0", 1);
+        let port = place(&bound).port();
+        let _four = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        drop(accepted(&bound.listeners[0]));
+        if place(&bound).is_ipv6() {
+            let _six = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+            drop(accepted(&bound.listeners[0]));
+        }
+    }
+
+    #[test]
+    fn a_name_is_listened_on_at_all_its_addresses_and_one_port() {
+        let bound = listening("localhost:0", 2).unwrap();
+        let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
+        assert_eq!(ports.len(), 1, "{bound:?}");
+        assert!(bound.iter().all(|bound| place(bound).ip().is_loopback()));
+        for bound in &bound {
+            drop(TcpStream::connect(place(bound)).unwrap());
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_port_that_the_first_address_finds_is_that_of_all() {
+        // All of 127/8 is this machine's.
+        let candidates = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"];
+        let candidates = candidates.map(|text| text.parse().unwrap());
+        let all = || all(&candidates, &BindOptions::default());
+        // Taken on one of them by chance, as in `bind`.
+        let bound = (0..TRIES).find_map(|_| all().ok()).unwrap();
+        let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
+        assert_eq!((bound.len(), ports.len()), (3, 1), "{bound:?}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_told_and_one_of_several_is_left_out() {
+        // TEST-NET-1, RFC 5737.
+        let error = listening("192.0.2.1:0", 1).unwrap_err();
+        assert!(matches!(error, ListenError::NotHere { .. }), "{error:?}");
+        let candidates = ["192.0.2.1:0", "127.0.0.1:0"].map(|text| text.parse().unwrap());
+        let bound = all(&candidates, &BindOptions::default()).unwrap();
+        assert_eq!(bound.len(), 1);
+        let error = listening("no-such-host.invalid:0", 1).unwrap_err();
+        assert!(matches!(error, ListenError::Unresolved { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn children_do_not_inherit_it() {
+        let bound = one("127.0.0.1:0", 1);
+        let flags = rustix::io::fcntl_getfd(socket(&bound.listeners[0])).unwrap();
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        assert!(
+            SockRef::from(socket(&bound.listeners[0]))
+                .is_listener()
+                .unwrap()
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! TLS as a server: the certificate that is shown, and what is agreed on.
+//!
+//! [`Tls`] is made once. What may change while it is in use is the certificate alone, in [`Certificates`]: the owner asks
+//! [`has_changed`](Certificates::has_changed) every few seconds, or is told by a signal, and calls
+//! [`reload`](Certificates::reload). Connections that stand keep what they were met with; so do sessions that are resumed, whose
+//! tickets live for half a day.
+
+mod certificates;
+mod error;
+mod files;
+mod own;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::server::ServerSessionMemoryCache;
+use rustls::{CipherSuite, ServerConfig};
+
+pub use certificates::{Certificates, Fingerprint, Reloaded};
+pub use error::TlsError;
+pub use own::own_names;
+
+/// How many sessions are kept of clients that take no tickets, which are few and old. Each is some hundred bytes.
+const SESSIONS: usize = 4096;
+
+/// A certificate and its key, in PEM files. They may be one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// The server's certificate, and after it those that lead to an authority.
+    pub certificate: PathBuf,
+    /// The private key, not encrypted.
+    pub key: PathBuf,
+}
+
+/// How connections are secured.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// For tokio-rustls' acceptor. h2 and http/1.1 are agreed on by ALPN.
+    pub config: Arc<ServerConfig>,
+    /// The certificates in it, to be read again.
+    pub certificates: Arc<Certificates>,
+    /// Of a self-signed certificate, PEM: what a client must trust. None when it came from files.
+    pub own: Option<String>,
+}
+
+impl Tls {
+    /// With certificates from files: the one for the name that a client asks for, and the first for all other names.
+    ///
+    /// # Errors
+    /// When one of them is not there, cannot be used or does not belong to its key. [`TlsError::hint`] says what to do.
+    pub fn from_files(pairs: Vec<Pair>) -> Result<Self, TlsError> {
+        let provider = Arc::new(provider());
+        let certificates = Arc::new(Certificates::from_files(pairs, Arc::clone(&provider))?);
+        Ok(Self {
+            config: Arc::new(config(&certificates, provider)?),
+            certificates,
+            own: None,
+        })
+    }
+
+    /// With a certificate that nobody but itself has signed, for [these names and addresses](own_names). It lives in memory:
+    /// the next start makes another. Whoever connects compares [the fingerprint](Certificates::fingerprints).
+    ///
+    /// # Errors
+    /// When a name cannot be one, or the system gives no randomness.
+    pub fn self_signed(names: Vec<String>) -> Result<Self, TlsError> {
+        let provider = Arc::new(provider());
+        let own = own::sign(names, &provider)?;
+        let certificates = Arc::new(Certificates::fixed(own.certified, Arc::clone(&provider)));
+        Ok(Self {
+            config: Arc::new(config(&certificates, provider)?),
+            certificates,
+            own: Some(own.pem),
+        })
+    }
+}
+
+fn config(
+    certificates: &Arc<Certificates>,
+    provider: Arc<CryptoProvider>,
+) -> Result<ServerConfig, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions()?;
+    let resolver = Arc::clone(certificates);
+    let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // OpenSSL's clients list AES-256 first by habit. The order that counts is that of `provider`.
+    config.ignore_client_order = true;
+    // Stateless: what a client resumes with, it carries itself. Keys of tickets change every six hours.
+    config.ticketer = Ticketer::new()?;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    Ok(config)
+}
+
+/// aws-lc's algorithms, AES-128-GCM first, as haul offers it as a client: ten rounds a block in place of fourteen, on both sides.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    let aes_128 = [
+        CipherSuite::TLS13_AES_128_GCM_SHA256,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    ];
+    // Stable: TLS 1.3 stays before 1.2, and the rest in its order.
+    provider.cipher_suites.sort_by_key(|suite| {
+        let tls12 = suite.tls13().is_none();
+        (tls12, !aes_128.contains(&suite.suite()))
+    });
+    provider
+}

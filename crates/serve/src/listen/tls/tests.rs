@@ -1,0 +1,449 @@
+//! Handshakes in memory, and files that change under a server.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_lab::{Authority, Issued};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{
+    CipherSuite, ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConnection,
+    SupportedProtocolVersion,
+};
+use sha2::Digest as _;
+use tempfile::TempDir;
+
+use super::super::Local;
+use super::*;
+
+/// A certificate, its authority and the folder where both halves are.
+struct Shown {
+    directory: TempDir,
+    authority: Authority,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let shown = Self {
+            directory: tempfile::tempdir().unwrap(),
+            authority: Authority::new(),
+        };
+        shown.write(&shown.authority.issue(&["localhost"]));
+        shown
+    }
+
+    fn pair(&self) -> Pair {
+        Pair {
+            certificate: self.directory.path().join("certificate.pem"),
+            key: self.directory.path().join("key.pem"),
+        }
+    }
+
+    fn write(&self, issued: &Issued) {
+        // As a careful tool does it: at no time is there half a file.
+        let replace = |path: &Path, text: &str| {
+            let new = path.with_extension("new");
+            fs::write(&new, text).unwrap();
+            fs::rename(new, path).unwrap();
+        };
+        replace(&self.pair().certificate, &issued.certificate);
+        replace(&self.pair().key, &issued.key);
+    }
+
+    fn another(&self, names: &[&str]) -> Pair {
+        let name = names.join("-");
+        let pair = Pair {
+            certificate: self.directory.path().join(format!("{name}.pem")),
+            key: self.directory.path().join(format!("{name}.key")),
+        };
+        let issued = self.authority.issue(names);
+        fs::write(&pair.certificate, &issued.certificate).unwrap();
+        fs::write(&pair.key, &issued.key).unwrap();
+        pair
+    }
+
+    fn client(&self) -> ClientConfig {
+        client(&self.authority.pem())
+    }
+}
+
+fn client(root: &str) -> ClientConfig {
+    client_of(root, rustls::DEFAULT_VERSIONS)
+}
+
+fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(root.as_bytes()).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_protocol_versions(versions).unwrap();
+    builder.with_root_certificates(roots).with_no_client_auth()
+}
+
+/// What a client found out.
+#[derive(Debug)]
+struct Met {
+    certificate: CertificateDer<'static>,
+    suite: CipherSuite,
+    protocol: Option<Vec<u8>>,
+    kind: HandshakeKind,
+}
+
+fn meet(tls: &Tls, client: ClientConfig, name: &str) -> Result<Met, rustls::Error> {
+    meet_again(tls, &Arc::new(client), name)
+}
+
+fn meet_again(tls: &Tls, client: &Arc<ClientConfig>, name: &str) -> Result<Met, rustls::Error> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = ClientConnection::new(Arc::clone(client), name)?;
+    let mut server = ServerConnection::new(Arc::clone(&tls.config))?;
+    while client.wants_write() || server.wants_write() {
+        let mut wire = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut wire).unwrap();
+        }
+        let mut rest = &*wire;
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            server.process_new_packets()?;
+        }
+        let mut wire = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut wire).unwrap();
+        }
+        let mut rest = &*wire;
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets()?;
+        }
+    }
+    Ok(Met {
+        certificate: client.peer_certificates().unwrap()[0].clone().into_owned(),
+        suite: client.negotiated_cipher_suite().unwrap().suite(),
+        protocol: client.alpn_protocol().map(Into::into),
+        kind: client.handshake_kind().unwrap(),
+    })
+}
+
+fn made(pair: Pair) -> Result<Tls, TlsError> {
+    Tls::from_files(vec![pair])
+}
+
+#[test]
+fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
+    let shown = Shown::new();
+    let tls = made(shown.pair()).unwrap();
+    let mut both = shown.client();
+    both.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
+    let met = meet(&tls, both, "localhost").unwrap();
+    // The client has AES-256 first.
+    assert_eq!(met.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
+    assert_eq!(met.protocol.unwrap(), b"h2");
+    let old = client_of(&shown.authority.pem(), &[&rustls::version::TLS12]);
+    let met = meet(&tls, old, "localhost").unwrap();
+    assert_eq!(
+        met.suite,
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+    );
+    let mut one = shown.client();
+    one.alpn_protocols = vec![b"http/1.1".to_vec()];
+    assert_eq!(
+        meet(&tls, one, "localhost").unwrap().protocol.unwrap(),
+        b"http/1.1"
+    );
+    assert_eq!(
+        meet(&tls, shown.client(), "localhost").unwrap().protocol,
+        None
+    );
+}
+
+#[test]
+fn sessions_are_resumed_by_ticket() {
+    let shown = Shown::new();
+    let tls = made(shown.pair()).unwrap();
+    let client = Arc::new(shown.client());
+    let kind = || meet_again(&tls, &client, "localhost").unwrap().kind;
+    assert_eq!(
+        [kind(), kind()],
+        [HandshakeKind::Full, HandshakeKind::Resumed]
+    );
+    assert!(tls.config.ticketer.enabled());
+}
+
+#[test]
+fn a_new_certificate_is_met_by_new_handshakes() {
+    let shown = Shown::new();
+    let tls = made(shown.pair()).unwrap();
+    let old = tls.certificates.fingerprints();
+    assert!(!tls.certificates.has_changed());
+    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Same);
+
+    let issued = shown.authority.issue(&["localhost"]);
+    shown.write(&issued);
+    assert!(tls.certificates.has_changed());
+    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    assert!(!tls.certificates.has_changed());
+    assert_ne!(tls.certificates.fingerprints(), old);
+    let met = meet(&tls, shown.client(), "localhost").unwrap();
+    let new = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
+    assert_eq!(met.certificate, new);
+}
+
+#[test]
+fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
+    let shown = Shown::new();
+    let tls = made(shown.pair()).unwrap();
+    let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
+    let issued = shown.authority.issue(&["localhost"]);
+    let half = &issued.certificate[..issued.certificate.len() / 2];
+    let pair = shown.pair();
+    // Half a file, the whole but not its key, nothing.
+    for (step, certificate) in [Some(half), Some(&issued.certificate), Some(""), None]
+        .iter()
+        .enumerate()
+    {
+        match certificate {
+            Some(text) => fs::write(&pair.certificate, text).unwrap(),
+            None => fs::remove_file(&pair.certificate).unwrap(),
+        }
+        assert!(tls.certificates.has_changed(), "{step}");
+        let error = tls.certificates.reload().unwrap_err();
+        match step {
+            0 | 2 => assert!(
+                matches!(error, TlsError::NoCertificate { has_key: false, .. }),
+                "{error:?}"
+            ),
+            1 => assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}"),
+            _ => assert!(matches!(error, TlsError::Read { .. }), "{error:?}"),
+        }
+        assert!(!tls.certificates.has_changed(), "{step}");
+        let met = meet(&tls, shown.client(), "localhost").unwrap();
+        assert_eq!(met.certificate, old, "{step}");
+    }
+    shown.write(&issued);
+    assert!(tls.certificates.has_changed());
+    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    assert_ne!(
+        meet(&tls, shown.client(), "localhost").unwrap().certificate,
+        old
+    );
+}
+
+#[test]
+fn a_link_that_is_swapped_is_a_change() {
+    let shown = Shown::new();
+    let (first, second) = (shown.another(&["a"]), shown.another(&["b"]));
+    let link = |name: &str| shown.directory.path().join(name);
+    let point = |name: &str, to: &Path| {
+        let new = link("new");
+        std::os::unix::fs::symlink(to, &new).unwrap();
+        fs::rename(new, link(name)).unwrap();
+    };
+    point("c", &first.certificate);
+    point("k", &first.key);
+    let tls = made(Pair {
+        certificate: link("c"),
+        key: link("k"),
+    })
+    .unwrap();
+    point("c", &second.certificate);
+    assert!(tls.certificates.has_changed());
+    assert!(tls.certificates.reload().is_err());
+    point("k", &second.key);
+    assert!(tls.certificates.has_changed());
+    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
+    meet(&tls, shown.client(), "b").unwrap();
+}
+
+#[test]
+fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
+    let shown = Shown::new();
+    let pairs = vec![
+        shown.another(&["a.test", "127.0.0.1"]),
+        shown.another(&["b.test", "*.b.test"]),
+        shown.another(&["c.test"]),
+    ];
+    let tls = Tls::from_files(pairs).unwrap();
+    let prints = tls.certificates.fingerprints();
+    for (name, at) in [
+        ("a.test", 0),
+        ("b.test", 1),
+        ("x.b.test", 1),
+        ("c.test", 2),
+        ("127.0.0.1", 0),
+    ] {
+        let met = meet(&tls, shown.client(), name).unwrap();
+        let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
+        assert_eq!(print, prints[at], "{name}");
+    }
+    let error = meet(&tls, shown.client(), "d.test").unwrap_err();
+    // It was met with the first, which is not for it.
+    assert!(format!("{error:?}").contains("a.test"), "{error:?}");
+}
+
+#[test]
+fn one_bad_pair_of_several_replaces_none() {
+    let shown = Shown::new();
+    let (first, second) = (shown.another(&["a.test"]), shown.another(&["b.test"]));
+    let tls = Tls::from_files(vec![first, second.clone()]).unwrap();
+    let old = tls.certificates.fingerprints();
+    shown.another(&["a.test"]);
+    fs::write(&second.key, "").unwrap();
+    assert!(matches!(
+        tls.certificates.reload(),
+        Err(TlsError::NoKey { .. })
+    ));
+    assert_eq!(tls.certificates.fingerprints(), old);
+}
+
+#[test]
+fn mistakes_are_found_at_the_start_and_say_what_to_do() {
+    let shown = Shown::new();
+    let other = shown.another(&["other"]);
+    let Pair { certificate, key } = shown.pair();
+    let start = |certificate: &Path, key: &Path| {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        made(Pair { certificate, key }).unwrap_err()
+    };
+    let error = start(&certificate, &other.key);
+    assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}");
+    let error = start(&key, &key);
+    assert!(
+        error.hint().unwrap().contains("wrong way round"),
+        "{error:?}"
+    );
+    let error = start(&certificate, &certificate);
+    assert!(
+        error.hint().unwrap().contains("wrong way round"),
+        "{error:?}"
+    );
+    let error = start(&shown.directory.path().join("none"), &key);
+    assert!(error.hint().unwrap().contains("--self-signed"), "{error:?}");
+    let error = start(shown.directory.path(), &key);
+    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
+    let error = Tls::from_files(Vec::new()).unwrap_err();
+    assert!(matches!(error, TlsError::NoPair), "{error:?}");
+
+    let large = shown.directory.path().join("large");
+    fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
+    let error = start(&large, &key);
+    assert!(matches!(error, TlsError::TooLarge { .. }), "{error:?}");
+    let pipe = shown.directory.path().join("pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
+    // Nobody writes to it, and nobody waits for that.
+    let error = start(&pipe, &key);
+    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
+}
+
+#[test]
+fn an_encrypted_key_is_told_from_a_broken_one() {
+    let shown = Shown::new();
+    let pair = shown.pair();
+    for (text, encrypted) in [
+        (
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
+            true,
+        ),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMA==\n-----END RSA PRIVATE KEY-----\n",
+            true,
+        ),
+        ("-----BEGIN PRIVATE KEY-----\nMA==\n", false),
+        ("\u{30}\u{82}", false),
+    ] {
+        fs::write(&pair.key, text).unwrap();
+        let error = made(pair.clone()).unwrap_err();
+        assert_eq!(
+            matches!(error, TlsError::Encrypted { .. }),
+            encrypted,
+            "{error:?}"
+        );
+        assert!(error.hint().unwrap().contains("openssl pkey"), "{error:?}");
+    }
+    fs::write(
+        &pair.key,
+        "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n",
+    )
+    .unwrap();
+    let error = made(pair).unwrap_err();
+    assert!(matches!(error, TlsError::Unusable { .. }), "{error:?}");
+}
+
+#[test]
+fn a_chain_in_the_wrong_order_is_told() {
+    let shown = Shown::new();
+    let issued = shown.authority.issue(&["localhost"]);
+    shown.write(&issued);
+    let wrong = format!("{}{}", shown.authority.pem(), issued.certificate);
+    fs::write(shown.pair().certificate, wrong).unwrap();
+    let error = made(shown.pair()).unwrap_err();
+    assert!(matches!(error, TlsError::Order { .. }), "{error:?}");
+    // One file with all of it, as some keep them, is fine.
+    let all = format!(
+        "{}{}{}",
+        issued.key,
+        issued.certificate,
+        shown.authority.pem()
+    );
+    let certificate = shown.pair().certificate;
+    fs::write(&certificate, all).unwrap();
+    let key = certificate.clone();
+    meet(
+        &made(Pair { certificate, key }).unwrap(),
+        shown.client(),
+        "localhost",
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
+    let bound = [
+        Local::Tcp("192.0.2.7:80".parse().unwrap()),
+        Local::Tcp("[::]:80".parse().unwrap()),
+        Local::Unix(None),
+    ];
+    let names = own_names(&bound);
+    let tls = Tls::self_signed(names.clone()).unwrap();
+    let pem = tls.own.clone().unwrap();
+    for name in ["localhost", "127.0.0.1", "::1", "192.0.2.7"] {
+        assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
+    }
+    for name in &names {
+        let met = meet(&tls, client(&pem), name).unwrap();
+        let print = Fingerprint(sha2::Sha256::digest(&met.certificate).into());
+        assert_eq!(tls.certificates.fingerprints(), [print]);
+    }
+    assert!(meet(&tls, client(&pem), "example.org").is_err());
+    assert!(meet(&tls, Shown::new().client(), "localhost").is_err());
+    // It has no file that could change.
+    assert!(!tls.certificates.has_changed());
+    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Same);
+    let other = Tls::self_signed(names).unwrap();
+    assert_ne!(
+        other.certificates.fingerprints(),
+        tls.certificates.fingerprints()
+    );
+}
+
+#[test]
+fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
+    let mut bytes = [0xab; 32];
+    bytes[0] = 1;
+    let text = Fingerprint(bytes).to_string();
+    assert_eq!((text.len(), &text[..8]), (95, "01:AB:AB"));
+    let shown = Shown::new();
+    let key = fs::read_to_string(shown.pair().key).unwrap();
+    let secret = key.lines().nth(1).unwrap();
+    assert!(!format!("{:?}", made(shown.pair()).unwrap()).contains(secret));
+}

@@ -1,0 +1,113 @@
+//! A request as a line: common, combined, JSON.
+//!
+//! Common and combined are Apache's, to the byte, so that what reads such logs reads these; what a peer sent is escaped as nginx does
+//! (`\xHH` for quotes, backslashes, control bytes and what is not ASCII). JSON is one object a line, by field names of our own. Whatever a
+//! peer sends, a line holds no raw control byte, ends with its only newline, and has a bound; secrets in targets and referers are masked.
+
+mod json;
+mod moment;
+mod text;
+
+use std::borrow::Cow;
+
+use haul_net::shown_target;
+use http::{HeaderValue, Version};
+
+use super::Record;
+
+/// Bytes of one field that a peer sent which are shown at most.
+const LONGEST_FIELD: usize = 8 * 1024;
+
+/// How a request is written to the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// Apache's `%h %l %u %t "%r" %>s %b`.
+    Common,
+    /// Common with referer and user agent: what most tools expect.
+    #[default]
+    Combined,
+    /// An object a line, with all there is.
+    Json,
+}
+
+/// No such format.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is no format of access logs: common, combined or json")]
+pub struct LogFormatError {
+    /// What was asked for.
+    pub given: String,
+}
+
+impl LogFormat {
+    /// Appends the line of a request, with its newline.
+    pub fn render(self, record: &Record, line: &mut Vec<u8>) {
+        match self {
+            Self::Common => text::common(record, line),
+            Self::Combined => text::combined(record, line),
+            Self::Json => json::object(record, line),
+        }
+        line.push(b'\n');
+    }
+}
+
+impl std::str::FromStr for LogFormat {
+    type Err = LogFormatError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "common" => Ok(Self::Common),
+            "combined" => Ok(Self::Combined),
+            "json" => Ok(Self::Json),
+            _ => Err(LogFormatError {
+                given: text.to_owned(),
+            }),
+        }
+    }
+}
+
+/// A request's target as it stood in its first line. HTTP/2 has no such line; it is shown as nginx shows it, by path and query.
+fn target(record: &Record) -> Cow<'_, str> {
+    let uri = &record.target;
+    match uri.path_and_query() {
+        Some(path) if record.version >= Version::HTTP_2 || uri.authority().is_none() => {
+            shown_target(path.as_str())
+        }
+        _ => Cow::Owned(shown_target(&uri.to_string()).into_owned()),
+    }
+}
+
+/// A referer without its secrets.
+fn referer(value: &HeaderValue) -> Cow<'_, str> {
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => shown_target(text),
+        Err(_) => Cow::Owned(shown_target(&String::from_utf8_lossy(value.as_bytes())).into_owned()),
+    }
+}
+
+fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_3 => "HTTP/3.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// Appends a number in decimal digits, with zeros before it up to `width`.
+fn number(out: &mut Vec<u8>, number: u64, width: usize) {
+    // The longest u64 has twenty digits.
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while rest > 0 || digits.len() - at < width.max(1) {
+        at -= 1;
+        // Below ten.
+        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! A time as logs write it: in UTC, which knows no summer and no other machine.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::number;
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// A second of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    year: u64,
+    /// From 1.
+    month: u64,
+    /// From 1.
+    day: u64,
+    hour: u64,
+    minute: u64,
+    second: u64,
+    millisecond: u64,
+}
+
+impl From<SystemTime> for Moment {
+    /// Times before 1970 are of clocks that were never set: they are the epoch.
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (year, month, day) = date(since.as_secs() / 86_400);
+        let second = since.as_secs() % 86_400;
+        Self {
+            year,
+            month,
+            day,
+            hour: second / 3_600,
+            minute: second / 60 % 60,
+            second: second % 60,
+            millisecond: u64::from(since.subsec_millis()),
+        }
+    }
+}
+
+impl Moment {
+    /// Appends `10/Oct/2000:13:55:36 +0000`.
+    pub(super) fn common(self, out: &mut Vec<u8>) {
+        number(out, self.day, 2);
+        out.push(b'/');
+        let month = usize::try_from(self.month - 1).unwrap_or_default();
+        out.extend_from_slice(MONTHS[month].as_bytes());
+        out.push(b'/');
+        number(out, self.year, 4);
+        out.push(b':');
+        self.clock(out);
+        out.extend_from_slice(b" +0000");
+    }
+
+    /// Appends `2000-10-10T13:55:36.000Z` (RFC 3339).
+    pub(super) fn rfc3339(self, out: &mut Vec<u8>) {
+        number(out, self.year, 4);
+        out.push(b'-');
+        number(out, self.month, 2);
+        out.push(b'-');
+        number(out, self.day, 2);
+        out.push(b'T');
+        self.clock(out);
+        out.push(b'.');
+        number(out, self.millisecond, 3);
+        out.push(b'Z');
+    }
+
+    fn clock(self, out: &mut Vec<u8>) {
+        number(out, self.hour, 2);
+        out.push(b':');
+        number(out, self.minute, 2);
+        out.push(b':');
+        number(out, self.second, 2);
+    }
+}
+
+/// The year, month and day of a day since the epoch: Howard Hinnant's `civil_from_days`, whose years begin in March so that the
+/// odd day comes last.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year + era * 400 + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn written(time: SystemTime) -> (String, String) {
+        let (mut common, mut rfc3339) = (Vec::new(), Vec::new());
+        Moment::from(time).common(&mut common);
+        Moment::from(time).rfc3339(&mut rfc3339);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(common), text(rfc3339))
+    }
+
+    #[test]
+    fn known_seconds_are_written_as_logs_write_them() {
+        for (seconds, common, rfc3339) in [
+            (0, "01/Jan/1970:00:00:00 +0000", "1970-01-01T00:00:00.000Z"),
+            (
+                971_186_136,
+                "10/Oct/2000:13:55:36 +0000",
+                "2000-10-10T13:55:36.000Z",
+            ),
+            (
+                951_782_399,
+                "28/Feb/2000:23:59:59 +0000",
+                "2000-02-28T23:59:59.000Z",
+            ),
+            (
+                951_782_400,
+                "29/Feb/2000:00:00:00 +0000",
+                "2000-02-29T00:00:00.000Z",
+            ),
+            (
+                4_107_542_400,
+                "01/Mar/2100:00:00:00 +0000",
+                "2100-03-01T00:00:00.000Z",
+            ),
+            (
+                253_402_300_799,
+                "31/Dec/9999:23:59:59 +0000",
+                "9999-12-31T23:59:59.000Z",
+            ),
+        ] {
+            let expected = (common.to_owned(), rfc3339.to_owned());
+            assert_eq!(written(at(seconds)), expected);
+        }
+        let late = at(971_186_136) + Duration::from_micros(7_999);
+        assert_eq!(written(late).1, "2000-10-10T13:55:36.007Z");
+        let early = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(written(early).0, "01/Jan/1970:00:00:00 +0000");
+    }
+
+    proptest! {
+        #[test]
+        fn every_second_is_that_of_another_calendar(seconds in 0_u64..253_402_300_800) {
+            // `Tue, 10 Oct 2000 13:55:36 GMT`
+            let other = httpdate::fmt_http_date(at(seconds));
+            let words: Vec<_> = other.split([' ', ',']).collect();
+            let expected = format!("{}/{}/{}:{} +0000", words[2], words[3], words[4], words[5]);
+            prop_assert_eq!(written(at(seconds)).0, expected);
+        }
+    }
+}

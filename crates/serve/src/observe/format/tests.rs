@@ -1,0 +1,297 @@
+//! Lines against those of other servers, and against whatever a peer may send.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, UNIX_EPOCH};
+
+use http::{Method, StatusCode, Uri};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The request of Apache's manual.
+fn frank() -> Record {
+    Record {
+        when: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
+        peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        user: Some("frank".into()),
+        method: Method::GET,
+        target: Uri::from_static("/apache_pb.gif"),
+        version: Version::HTTP_10,
+        status: StatusCode::OK,
+        sent: 2326,
+        received: 0,
+        took: Duration::from_micros(1_234),
+        referer: Some(HeaderValue::from_static(
+            "http://www.example.com/start.html",
+        )),
+        user_agent: Some(HeaderValue::from_static(
+            "Mozilla/4.08 [en] (Win98; I ;Nav)",
+        )),
+        is_cut_short: false,
+    }
+}
+
+fn line(format: LogFormat, record: &Record) -> String {
+    let mut line = Vec::new();
+    format.render(record, &mut line);
+    let line = String::from_utf8(line).unwrap();
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "{line}");
+    line.trim_end().to_owned()
+}
+
+fn object(record: &Record) -> Value {
+    serde_json::from_str(&line(LogFormat::Json, record)).unwrap()
+}
+
+#[test]
+fn the_lines_of_apaches_manual_are_written_to_the_byte() {
+    let common =
+        r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 +0000] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
+    assert_eq!(line(LogFormat::Common, &frank()), common);
+    let rest = r#" "http://www.example.com/start.html" "Mozilla/4.08 [en] (Win98; I ;Nav)""#;
+    let combined = format!("{common}{rest}");
+    assert_eq!(line(LogFormat::Combined, &frank()), combined);
+}
+
+#[test]
+fn json_has_all_there_is() {
+    let text = concat!(
+        r#"{"time":"2000-10-10T13:55:36.250Z","peer":"127.0.0.1","user":"frank","method":"GET","target":"/apache_pb.gif","#,
+        r#""version":"HTTP/1.0","status":200,"sent":2326,"received":0,"seconds":0.001234,"#,
+        r#""referer":"http://www.example.com/start.html","user_agent":"Mozilla/4.08 [en] (Win98; I ;Nav)","cut_short":false}"#,
+    );
+    assert_eq!(line(LogFormat::Json, &frank()), text);
+}
+
+#[test]
+fn what_is_not_there_is_a_hyphen_or_null() {
+    let record = Record {
+        peer: None,
+        user: None,
+        method: Method::DELETE,
+        version: Version::HTTP_11,
+        status: StatusCode::NO_CONTENT,
+        sent: 0,
+        referer: None,
+        user_agent: None,
+        is_cut_short: true,
+        ..frank()
+    };
+    let expected =
+        r#"unix: - - [10/Oct/2000:13:55:36 +0000] "DELETE /apache_pb.gif HTTP/1.1" 204 - "-" "-""#;
+    assert_eq!(line(LogFormat::Combined, &record), expected);
+    let object = object(&record);
+    for name in ["peer", "user", "referer", "user_agent"] {
+        assert_eq!(object[name], Value::Null, "{name}");
+    }
+    assert_eq!(object["sent"], json!(0));
+    assert_eq!(object["cut_short"], json!(true));
+    let empty = Record {
+        user: Some("".into()),
+        ..frank()
+    };
+    assert!(line(LogFormat::Common, &empty).starts_with("127.0.0.1 - \"\" ["));
+}
+
+#[test]
+fn what_a_peer_sent_ends_no_field() {
+    let record = Record {
+        user: Some("a b\n".into()),
+        user_agent: Some(HeaderValue::from_bytes(b"a\"b\\c\td\xFF").unwrap()),
+        ..frank()
+    };
+    let text = line(LogFormat::Combined, &record);
+    assert!(text.starts_with(r"127.0.0.1 - a\x20b\x0A [10/"), "{text}");
+    assert!(text.ends_with(r#" "a\x22b\x5Cc\x09d\xFF""#), "{text}");
+    let object = object(&record);
+    assert_eq!(object["user"], json!("a b\n"));
+    assert_eq!(object["user_agent"], json!("a\"b\\c\td\u{FFFD}"));
+    // Controls above ASCII, and newlines that are none to C.
+    let record = Record {
+        user: Some("\u{7F}\u{9B}1m\u{2028}".into()),
+        ..frank()
+    };
+    let text = line(LogFormat::Json, &record);
+    assert!(text.contains(r#""user":"\u007f\u009b1m\u2028""#), "{text}");
+}
+
+#[test]
+fn secrets_in_targets_and_referers_are_masked_in_every_format() {
+    let record = Record {
+        target: Uri::from_static(
+            "/f?haul-expires=9&haul-signature=s3cret&X-Amz-Signature=s3cret&token=s3cret&a=1",
+        ),
+        referer: Some(
+            HeaderValue::from_bytes(b"http://me:s3cret@h/\xFF?haul-signature=s3cret").unwrap(),
+        ),
+        ..frank()
+    };
+    for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+        let text = line(format, &record);
+        let target = "/f?haul-expires=9&haul-signature=***&X-Amz-Signature=***&token=***&a=1";
+        assert!(text.contains(target), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
+    let record = Record {
+        referer: Some(HeaderValue::from_static("http://h/?a=1&sig=s3cret")),
+        ..frank()
+    };
+    let text = line(LogFormat::Combined, &record);
+    assert!(text.contains("\"http://h/?a=1&sig=***\""), "{text}");
+    assert_eq!(object(&record)["referer"], json!("http://h/?a=1&sig=***"));
+}
+
+#[test]
+fn targets_stand_as_they_were_sent_and_those_of_http2_by_their_path() {
+    for (target, version, expected) in [
+        (
+            "http://h:81/a?b=1",
+            Version::HTTP_11,
+            "GET http://h:81/a?b=1 HTTP/1.1",
+        ),
+        ("https://h/a?b=1", Version::HTTP_2, "GET /a?b=1 HTTP/2.0"),
+        ("*", Version::HTTP_11, "GET * HTTP/1.1"),
+        ("h:443", Version::HTTP_11, "GET h:443 HTTP/1.1"),
+        (
+            "/%C3%A4/me@h",
+            Version::HTTP_11,
+            "GET /%C3%A4/me@h HTTP/1.1",
+        ),
+    ] {
+        let record = Record {
+            target: target.parse().unwrap(),
+            version,
+            ..frank()
+        };
+        let text = line(LogFormat::Common, &record);
+        assert!(text.contains(&format!("\"{expected}\"")), "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_shown_by_their_own_family() {
+    for (peer, expected) in [
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8::1", "2001:db8::1"),
+    ] {
+        let record = Record {
+            peer: Some(peer.parse().unwrap()),
+            ..frank()
+        };
+        assert!(line(LogFormat::Common, &record).starts_with(&format!("{expected} - ")));
+        assert_eq!(object(&record)["peer"], json!(expected));
+    }
+}
+
+#[test]
+fn long_fields_are_cut_after_they_are_masked() {
+    let long = "\u{E4}".repeat(LONGEST_FIELD);
+    let record = Record {
+        target: format!("/?q=//me:{}@h", "s".repeat(LONGEST_FIELD))
+            .parse()
+            .unwrap(),
+        user_agent: Some(HeaderValue::from_bytes(long.as_bytes()).unwrap()),
+        ..frank()
+    };
+    for format in [LogFormat::Combined, LogFormat::Json] {
+        let text = line(format, &record);
+        assert!(text.contains("/?q=//***@h"), "{text}");
+        assert!(text.contains("...\"") && text.len() < 5 * LONGEST_FIELD);
+    }
+    assert!(
+        object(&record)["user_agent"]
+            .as_str()
+            .unwrap()
+            .ends_with("\u{E4}...")
+    );
+}
+
+#[test]
+fn numbers_have_their_digits() {
+    for (value, width, expected) in [
+        (0, 0, "0"),
+        (0, 2, "00"),
+        (7, 3, "007"),
+        (1234, 2, "1234"),
+        (u64::MAX, 0, "18446744073709551615"),
+    ] {
+        let mut out = Vec::new();
+        number(&mut out, value, width);
+        assert_eq!(out, expected.as_bytes());
+    }
+}
+
+#[test]
+fn formats_are_told_by_their_names() {
+    assert_eq!("json".parse(), Ok(LogFormat::Json));
+    assert_eq!("combined".parse(), Ok(LogFormat::default()));
+    let error = "apache".parse::<LogFormat>().unwrap_err();
+    let expected = "`apache` is no format of access logs: common, combined or json";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// Any characters, controls among them.
+fn characters() -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
+}
+
+/// Header values may hold all bytes but controls; a tab is none to HTTP.
+fn header() -> impl Strategy<Value = Option<HeaderValue>> {
+    let bytes = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..40),
+        characters().prop_map(String::into_bytes),
+    ];
+    bytes.prop_map(|bytes| HeaderValue::from_bytes(&bytes).ok())
+}
+
+prop_compose! {
+    fn any_record()(
+        user in prop::option::of(characters()),
+        method in "[!#$%&'*+.^_`|~0-9A-Za-z-]{1,12}",
+        path in prop::collection::vec(any::<u8>(), 0..40),
+        referer in header(),
+        user_agent in header(),
+        millis in 0_u64..300_000_000_000_000,
+        sent: u64,
+        status in 100_u16..1000,
+    ) -> Record {
+        let target: Vec<u8> = b"/".iter().copied().chain(path).collect();
+        Record {
+            when: UNIX_EPOCH + Duration::from_millis(millis),
+            user: user.map(Into::into),
+            method: Method::from_bytes(method.as_bytes()).unwrap(),
+            target: Uri::try_from(target).unwrap_or_default(),
+            status: StatusCode::from_u16(status).unwrap(),
+            sent,
+            referer,
+            user_agent,
+            ..frank()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_line_has_a_control_byte_whatever_was_sent(record in any_record()) {
+        for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+            let text = line(format, &record);
+            prop_assert!(!text.chars().any(char::is_control), "{text}");
+        }
+        // Quotes stand where fields end and nowhere else.
+        let text = line(LogFormat::Combined, &record);
+        let expected = if record.user.as_deref() == Some("") { 8 } else { 6 };
+        prop_assert_eq!(text.matches('"').count(), expected, "{}", text);
+    }
+
+    #[test]
+    fn json_parses_back_to_what_was_told(record in any_record()) {
+        let object = object(&record);
+        prop_assert_eq!(&object["user"], &json!(record.user.as_deref()));
+        prop_assert_eq!(&object["method"], &json!(record.method.as_str()));
+        prop_assert_eq!(&object["sent"], &json!(record.sent));
+        prop_assert_eq!(&object["status"], &json!(record.status.as_u16()));
+        let agent = record.user_agent.as_ref().map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+        prop_assert_eq!(&object["user_agent"], &json!(agent));
+    }
+}

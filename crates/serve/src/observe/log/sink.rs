@@ -1,0 +1,172 @@
+//! Where the lines of the access log end up.
+
+use std::convert::Infallible;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What takes lines, on a thread that may wait for it.
+pub trait LogSink: Send {
+    /// Takes whole lines, many at once.
+    ///
+    /// # Errors
+    /// When some of them were not taken.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()>;
+
+    /// Begins anew under the same name, where there is one.
+    ///
+    /// # Errors
+    /// When that failed; it goes on with what it had.
+    fn reopen(&mut self) -> io::Result<()>;
+}
+
+/// Where lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// To standard output, which is for data.
+    Stdout,
+    /// To the end of a file, which is made where there is none.
+    File(PathBuf),
+}
+
+impl FromStr for LogTarget {
+    type Err = Infallible;
+
+    /// A hyphen is standard output, all else a path.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "-" => Self::Stdout,
+            path => Self::File(path.into()),
+        })
+    }
+}
+
+impl LogTarget {
+    /// Opens it. An error has the path with it.
+    pub(super) fn open(&self) -> Result<Box<dyn LogSink>, (PathBuf, io::Error)> {
+        match self {
+            Self::Stdout => Ok(Box::new(Stdout)),
+            Self::File(path) => match Appended::open(path) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(error) => Err((path.clone(), error)),
+            },
+        }
+    }
+}
+
+/// Standard output.
+#[derive(Debug)]
+struct Stdout;
+
+impl LogSink for Stdout {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(lines)?;
+        out.flush()
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that lines are added to.
+#[derive(Debug)]
+struct Appended {
+    /// Its name, under which there may be another file by now.
+    path: PathBuf,
+    /// It.
+    file: File,
+    /// Whether its last line may be torn, for the disk was full: the next begins on its own.
+    is_torn: bool,
+}
+
+impl Appended {
+    fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: append_to(path)?,
+            is_torn: false,
+        })
+    }
+}
+
+impl LogSink for Appended {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+        }
+        let written = self.file.write_all(lines);
+        self.is_torn = written.is_err();
+        written
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        self.file = append_to(&self.path)?;
+        self.is_torn = false;
+        Ok(())
+    }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hyphen_is_standard_output_and_all_else_a_file() {
+        assert_eq!("-".parse(), Ok(LogTarget::Stdout));
+        let file = LogTarget::File("/var/log/haul".into());
+        assert_eq!("/var/log/haul".parse(), Ok(file));
+    }
+
+    #[test]
+    fn lines_are_added_to_a_file_and_after_a_move_to_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
+        std::fs::write(&path, "old\n").unwrap();
+        let mut sink = Appended::open(&path).unwrap();
+        sink.write(b"one\n").unwrap();
+        std::fs::rename(&path, &moved).unwrap();
+        sink.write(b"two\n").unwrap();
+        sink.reopen().unwrap();
+        sink.write(b"three\n").unwrap();
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        assert_eq!(read(&moved), "old\none\ntwo\n");
+        assert_eq!(read(&path), "three\n");
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_opened_again_leaves_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = folder.path().join("room");
+        std::fs::create_dir(&room).unwrap();
+        let mut sink = Appended::open(&room.join("log")).unwrap();
+        let moved = folder.path().join("moved");
+        std::fs::rename(&room, &moved).unwrap();
+        sink.reopen().unwrap_err();
+        sink.write(b"on\n").unwrap();
+        assert_eq!(std::fs::read(moved.join("log")).unwrap(), b"on\n");
+    }
+
+    #[test]
+    fn after_a_full_disk_lines_begin_on_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let mut sink = Appended::open(&path).unwrap();
+        sink.write(b"tor").unwrap();
+        let disk = std::mem::replace(&mut sink.file, full);
+        sink.write(b"n\n").unwrap_err();
+        // The line that begins anew does not fit either.
+        sink.write(b"lost\n").unwrap_err();
+        sink.file = disk;
+        sink.write(b"whole\n").unwrap();
+        sink.write(b"next\n").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"tor\nwhole\nnext\n");
+    }
+}

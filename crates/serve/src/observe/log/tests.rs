@@ -1,0 +1,255 @@
+//! What is logged is written, in a bound, and never waited for.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::UNIX_EPOCH;
+
+use haul_lab::within;
+use http::{Method, StatusCode, Uri, Version};
+
+use super::*;
+
+/// For tests that would hang otherwise.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn record(target: &str) -> Record {
+    Record {
+        when: UNIX_EPOCH,
+        peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        user: None,
+        method: Method::GET,
+        target: target.parse::<Uri>().unwrap(),
+        version: Version::HTTP_11,
+        status: StatusCode::OK,
+        sent: 1,
+        received: 0,
+        took: Duration::ZERO,
+        referer: None,
+        user_agent: None,
+        is_cut_short: false,
+    }
+}
+
+/// Tells what it is asked to do, and does each thing when it is let.
+struct Gate {
+    told: Sender<Asked>,
+    let_go: Receiver<io::Result<()>>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Asked {
+    Write(String),
+    Reopen,
+}
+
+impl Gate {
+    fn new() -> (Box<Self>, Receiver<Asked>, Sender<io::Result<()>>) {
+        let (told, asked) = channel();
+        let (permit, let_go) = channel();
+        (Box::new(Self { told, let_go }), asked, permit)
+    }
+
+    fn pass(&self, asked: Asked) -> io::Result<()> {
+        let _ = self.told.send(asked);
+        // A test that has ended lets everything go.
+        self.let_go.recv().unwrap_or(Ok(()))
+    }
+}
+
+impl LogSink for Gate {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.pass(Asked::Write(String::from_utf8(lines.to_vec()).unwrap()))
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        self.pass(Asked::Reopen)
+    }
+}
+
+/// The targets of the lines of a write.
+fn targets(asked: &Asked) -> Vec<&str> {
+    let Asked::Write(lines) = asked else {
+        panic!("{asked:?} is no write");
+    };
+    let targets = lines.lines().map(|line| line.split(' ').nth(6).unwrap());
+    targets.collect()
+}
+
+/// The bytes of a write.
+fn length(asked: &Asked) -> usize {
+    match asked {
+        Asked::Write(lines) => lines.len(),
+        Asked::Reopen => 0,
+    }
+}
+
+#[tokio::test]
+async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let options = LogOptions {
+        target: LogTarget::File(path.clone()),
+        format: LogFormat::Common,
+        ..LogOptions::default()
+    };
+    let log = AccessLog::open(&options).unwrap();
+    // More threads than buffers: some find all in use.
+    let threads = 2 * shards() + 1;
+    let all = 200 * threads as u64;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let log = &log;
+            scope.spawn(move || {
+                for n in 0..200 {
+                    log.write(&record(&format!("/{thread}/{n}")));
+                }
+            });
+        }
+    });
+    assert!(log.close(LIMIT).await);
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text.lines().count() as u64 + log.dropped(), all);
+    assert_eq!(log.dropped(), 0);
+    for thread in 0..threads {
+        let mine = format!(" /{thread}/");
+        let of_mine = text.lines().filter(|line| line.contains(&mine)).count();
+        assert_eq!(of_mine, 200);
+    }
+    let told = crate::observe::render(&[Arc::new(log)]);
+    assert!(
+        told.contains(&format!("\nhaul_access_log_lines_written_total {all}\n")),
+        "{told}"
+    );
+    assert!(
+        told.contains("\nhaul_access_log_lines_dropped_total 0\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_first_line_wakes_the_writer() {
+    let (gate, asked, permit) = Gate::new();
+    let log = AccessLog::start(gate, LogFormat::Combined, 1 << 20).unwrap();
+    for target in ["/a", "/b"] {
+        log.write(&record(target));
+        // Neither closing nor another line makes it write.
+        assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), [target]);
+        permit.send(Ok(())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_costs_lines_and_no_time() {
+    let (gate, asked, permit) = Gate::new();
+    let room = 64 << 10;
+    let log = AccessLog::start(gate, LogFormat::Common, room).unwrap();
+    log.write(&record("/first"));
+    let first = asked.recv_timeout(LIMIT).unwrap();
+    assert_eq!(targets(&first), ["/first"]);
+    // The disk hangs in that write. This would never end if it were waited for.
+    let most = 10 * room;
+    let lines: Vec<_> = (0..most / 64).map(|n| format!("/{n}")).collect();
+    for target in &lines {
+        log.write(&record(target));
+    }
+    let dropped = log.dropped();
+    assert!(dropped > 0);
+    assert!(
+        !log.close(Duration::ZERO).await,
+        "closed while the disk hangs"
+    );
+    drop(permit);
+    assert!(within(LIMIT, log.close(LIMIT)).await);
+    let rest: Vec<_> = asked.try_iter().collect();
+    let bytes: usize = rest.iter().map(length).sum();
+    assert!(bytes <= room, "{bytes} bytes were kept");
+    // But for what a line did not fit into.
+    assert!(
+        bytes + 100 * shards() > room,
+        "only {bytes} bytes were kept"
+    );
+    let kept: Vec<_> = rest.iter().flat_map(targets).collect();
+    assert_eq!(kept.len() as u64 + dropped, lines.len() as u64);
+    // What came first was kept, in one buffer or another.
+    let first: HashSet<_> = lines.iter().take(kept.len()).map(String::as_str).collect();
+    assert_eq!(kept.into_iter().collect::<HashSet<_>>(), first);
+}
+
+#[tokio::test]
+async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
+    let (gate, asked, permit) = Gate::new();
+    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
+    log.write(&record("/lost"));
+    asked.recv_timeout(LIMIT).unwrap();
+    permit.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
+    log.write(&record("/kept"));
+    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/kept"]);
+    drop(permit);
+    assert!(log.close(LIMIT).await);
+    assert_eq!(log.dropped(), 1);
+    assert_eq!(log.shared.counts.sum(WRITTEN), 1);
+}
+
+#[test]
+fn after_reopen_nothing_is_written_to_the_old_file() {
+    let (gate, asked, permit) = Gate::new();
+    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
+    log.write(&record("/a"));
+    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
+    // These come while the writer is at the disk, and the line first.
+    log.write(&record("/b"));
+    log.reopen();
+    permit.send(Ok(())).unwrap();
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+    permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
+    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    permit.send(Ok(())).unwrap();
+    // It sleeps, or is about to: this wakes it all the same.
+    log.reopen();
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+}
+
+#[test]
+fn a_dropped_log_writes_what_it_has() {
+    let (gate, asked, permit) = Gate::new();
+    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
+    log.write(&record("/a"));
+    asked.recv_timeout(LIMIT).unwrap();
+    log.write(&record("/b"));
+    drop((log, permit));
+    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    // The writer has ended, and its sink with it.
+    asked.recv_timeout(LIMIT).unwrap_err();
+}
+
+#[tokio::test]
+async fn a_sink_that_panics_ends_the_log_and_not_the_server() {
+    struct Broken;
+    impl LogSink for Broken {
+        fn write(&mut self, _: &[u8]) -> io::Result<()> {
+            panic!("a sink that breaks, as this test wants it");
+        }
+        fn reopen(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let log = AccessLog::start(Box::new(Broken), LogFormat::Common, 4096).unwrap();
+    log.write(&record("/a"));
+    within(LIMIT, log.shared.ended.cancelled()).await;
+    for _ in 0..1000 {
+        log.write(&record("/b"));
+    }
+    assert!(log.dropped() > 0);
+    assert!(log.close(LIMIT).await);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_told_at_the_start() {
+    let options = LogOptions {
+        target: LogTarget::File("/nowhere/log".into()),
+        ..LogOptions::default()
+    };
+    let error = AccessLog::open(&options).unwrap_err();
+    assert_eq!(error.to_string(), "cannot open the access log /nowhere/log");
+}

@@ -1,0 +1,130 @@
+//! How long requests take, in buckets.
+
+use std::time::Duration;
+
+use crate::observe::{Exposition, FamilyKind, Sharded};
+
+/// The buckets' bounds, in nanoseconds, inclusive: 50 us to a minute, two or three a decade. A small file from the cache takes
+/// some 50 us; what takes more than a minute is a large body, of which the time says nothing.
+const BOUNDS: [u64; 20] = [
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_500_000_000,
+    5_000_000_000,
+    10_000_000_000,
+    20_000_000_000,
+    30_000_000_000,
+    60_000_000_000,
+];
+
+/// The counter of what is above all bounds.
+const ABOVE: usize = BOUNDS.len();
+
+/// The counter of the sum, in microseconds: nanoseconds would wrap within weeks where thousands of bodies are under way.
+const MICROS: usize = ABOVE + 1;
+
+/// Durations, counted in buckets.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// A counter for each bucket, those above, and the sum.
+    counters: Sharded<{ MICROS + 1 }>,
+}
+
+impl Histogram {
+    /// Counts one: two relaxed additions.
+    #[inline]
+    pub fn observe(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.counters.add(bucket(nanos), 1);
+        // To the nearest: cut off, small answers would seem a few per cent faster than they are.
+        self.counters.add(MICROS, nanos.saturating_add(500) / 1_000);
+    }
+
+    /// Writes them as one family.
+    pub fn tell(&self, name: &str, help: &str, out: &mut Exposition) {
+        let mut family = out.family(name, FamilyKind::Histogram, help);
+        let mut count = 0;
+        for (at, bound) in BOUNDS.iter().enumerate() {
+            count += self.counters.sum(at);
+            let bound = seconds(bound / 1_000).to_string();
+            family.suffixed("_bucket", &[("le", &bound)], count);
+        }
+        count += self.counters.sum(ABOVE);
+        family.suffixed("_bucket", &[("le", "+Inf")], count);
+        family.suffixed("_sum", &[], seconds(self.counters.sum(MICROS)));
+        // The same number as the last bucket's, whatever was counted meanwhile.
+        family.suffixed("_count", &[], count);
+    }
+}
+
+/// The first bucket whose bound is not below.
+fn bucket(nanos: u64) -> usize {
+    BOUNDS.partition_point(|bound| *bound < nanos)
+}
+
+fn seconds(micros: u64) -> f64 {
+    Duration::from_micros(micros).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_inclusive_and_rise() {
+        assert!(BOUNDS.is_sorted());
+        assert_eq!(bucket(0), 0);
+        assert_eq!(bucket(50_000), 0);
+        assert_eq!(bucket(50_001), 1);
+        assert_eq!(bucket(60_000_000_000), ABOVE - 1);
+        assert_eq!(bucket(60_000_000_001), ABOVE);
+        assert_eq!(bucket(u64::MAX), ABOVE);
+    }
+
+    #[test]
+    fn buckets_are_cumulative_and_end_with_all() {
+        let histogram = Histogram::default();
+        for micros in [50, 51, 100, 59_999_999, 60_000_001] {
+            histogram.observe(Duration::from_micros(micros));
+        }
+        let mut out = Exposition::default();
+        histogram.tell("t_seconds", "Time.", &mut out);
+        let text = out.text();
+        assert!(text.starts_with("# HELP t_seconds Time.\n# TYPE t_seconds histogram\n"));
+        for line in [
+            "t_seconds_bucket{le=\"0.00005\"} 1",
+            "t_seconds_bucket{le=\"0.0001\"} 3",
+            "t_seconds_bucket{le=\"0.00025\"} 3",
+            "t_seconds_bucket{le=\"2.5\"} 3",
+            "t_seconds_bucket{le=\"30\"} 3",
+            "t_seconds_bucket{le=\"60\"} 4",
+            "t_seconds_bucket{le=\"+Inf\"} 5",
+            "t_seconds_sum 120.000201",
+            "t_seconds_count 5",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+        }
+    }
+
+    #[test]
+    fn sums_are_of_the_nearest_microsecond_and_never_overflow() {
+        let histogram = Histogram::default();
+        histogram.observe(Duration::from_nanos(1_499));
+        histogram.observe(Duration::from_nanos(1_500));
+        assert_eq!(histogram.counters.sum(MICROS), 3);
+        histogram.observe(Duration::MAX);
+        assert_eq!(histogram.counters.sum(ABOVE), 1);
+    }
+}

@@ -1,0 +1,256 @@
+//! The numbers of a server: requests, bytes, times, connections, what went wrong.
+//!
+//! One request costs three atomic additions ([`Metrics::request`]), its bytes one or two more; each is relaxed and on a line that
+//! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
+//! and codes are classes, so the number of series is fixed.
+
+mod histogram;
+mod kinds;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use super::{Exposition, FamilyKind, Sharded, Source};
+pub use histogram::Histogram;
+pub use kinds::{BodyRefusal, Fault};
+
+/// The methods that are told apart, and all others.
+const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
+
+/// The classes of status codes, and what is in none.
+const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
+
+/// Counters of bytes.
+const SENT: usize = 0;
+const RECEIVED: usize = 1;
+
+/// Counters of what lasts: begun and ended. What lies between is under way.
+const BEGUN: usize = 0;
+const ENDED: usize = 1;
+
+/// All numbers of one server. Shared by its threads behind an `Arc`.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// A row of codes for each method.
+    requests: Sharded<{ METHODS.len() * CODES.len() }>,
+    /// From a request's first line to the last byte of its answer.
+    durations: Histogram,
+    /// Of bodies, without heads and framing.
+    bytes: Sharded<2>,
+    /// Accepted and closed.
+    connections: Sharded<2>,
+    /// Closed at once, for there were too many.
+    refused: Sharded<1>,
+    /// Bodies of requests being taken in.
+    uploads: Sharded<2>,
+    /// By [`Fault`].
+    faults: Sharded<{ Fault::ALL.len() }>,
+    /// By [`BodyRefusal`].
+    bodies: Sharded<{ BodyRefusal::ALL.len() }>,
+}
+
+/// A connection or an upload that is under way until this is dropped.
+#[derive(Debug)]
+#[must_use = "what it counts ends when it is dropped"]
+pub struct Held {
+    /// Where its end is counted.
+    metrics: Arc<Metrics>,
+    /// Which of them it is.
+    counters: fn(&Metrics) -> &Sharded<2>,
+}
+
+impl Metrics {
+    /// All at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
+    #[inline]
+    pub fn request(&self, method: &Method, status: StatusCode, took: Duration) {
+        let cell = method_class(method) * CODES.len() + code_class(status);
+        self.requests.add(cell, 1);
+        self.durations.observe(took);
+    }
+
+    /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
+    #[inline]
+    pub fn sent(&self, bytes: u64) {
+        self.bytes.add(SENT, bytes);
+    }
+
+    /// Counts bytes of requests' bodies.
+    #[inline]
+    pub fn received(&self, bytes: u64) {
+        self.bytes.add(RECEIVED, bytes);
+    }
+
+    /// Counts a connection that was accepted, and is open until what this returns is dropped.
+    pub fn connection(self: &Arc<Self>) -> Held {
+        self.held(|metrics| &metrics.connections)
+    }
+
+    /// Counts a connection that was closed at once, for there were too many.
+    pub fn refused_connection(&self) {
+        self.refused.add(0, 1);
+    }
+
+    /// Counts an upload, which is under way until what this returns is dropped.
+    pub fn upload(self: &Arc<Self>) -> Held {
+        self.held(|metrics| &metrics.uploads)
+    }
+
+    /// Counts what went wrong with a connection or a request.
+    pub fn fault(&self, fault: Fault) {
+        self.faults.add(fault as usize, 1);
+    }
+
+    /// Counts a request's body that was not taken.
+    pub fn refused_body(&self, why: BodyRefusal) {
+        self.bodies.add(why as usize, 1);
+    }
+
+    /// These numbers alone, in Prometheus' text format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = Exposition::default();
+        self.tell(&mut out);
+        out.into_text()
+    }
+
+    fn held(self: &Arc<Self>, counters: fn(&Self) -> &Sharded<2>) -> Held {
+        counters(self).add(BEGUN, 1);
+        Held {
+            metrics: Arc::clone(self),
+            counters,
+        }
+    }
+
+    fn tell_requests(&self, out: &mut Exposition) {
+        let help = "Requests answered, by method and class of status code.";
+        let mut family = out.family("haul_http_requests_total", FamilyKind::Counter, help);
+        for (row, method) in METHODS.into_iter().enumerate() {
+            for (column, code) in CODES.into_iter().enumerate() {
+                let count = self.requests.sum(row * CODES.len() + column);
+                // What never happened is left out, but for the one that every dashboard begins with.
+                if count > 0 || (method, code) == ("GET", "2xx") {
+                    family.sample(&[("method", method), ("code", code)], count);
+                }
+            }
+        }
+        let help = "Time from a request's head to the end of its answer.";
+        self.durations
+            .tell("haul_http_request_duration_seconds", help, out);
+        let bytes = [
+            (
+                "haul_http_response_body_bytes_total",
+                SENT,
+                "Bytes of answers' bodies sent.",
+            ),
+            (
+                "haul_http_request_body_bytes_total",
+                RECEIVED,
+                "Bytes of requests' bodies received.",
+            ),
+        ];
+        for (name, counter, help) in bytes {
+            out.single(name, FamilyKind::Counter, help, self.bytes.sum(counter));
+        }
+    }
+
+    fn tell_connections(&self, out: &mut Exposition) {
+        let (open, accepted) = under_way(&self.connections);
+        out.single(
+            "haul_connections_open",
+            FamilyKind::Gauge,
+            "Connections open now.",
+            open,
+        );
+        let help = "Connections accepted.";
+        out.single(
+            "haul_connections_accepted_total",
+            FamilyKind::Counter,
+            help,
+            accepted,
+        );
+        let help = "Connections closed at once, for there were too many.";
+        let refused = self.refused.sum(0);
+        out.single(
+            "haul_connections_refused_total",
+            FamilyKind::Counter,
+            help,
+            refused,
+        );
+        let (uploads, begun) = under_way(&self.uploads);
+        out.single(
+            "haul_uploads_in_flight",
+            FamilyKind::Gauge,
+            "Uploads under way now.",
+            uploads,
+        );
+        out.single(
+            "haul_uploads_total",
+            FamilyKind::Counter,
+            "Uploads begun.",
+            begun,
+        );
+    }
+
+    fn tell_faults(&self, out: &mut Exposition) {
+        let help = "What went wrong with connections and requests, by kind.";
+        let mut family = out.family("haul_errors_total", FamilyKind::Counter, help);
+        for fault in Fault::ALL {
+            family.sample(&[("kind", fault.name())], self.faults.sum(fault as usize));
+        }
+        let help = "Bodies of requests that were not taken, by reason.";
+        let mut family = out.family("haul_bodies_refused_total", FamilyKind::Counter, help);
+        for why in BodyRefusal::ALL {
+            family.sample(&[("reason", why.name())], self.bodies.sum(why as usize));
+        }
+    }
+}
+
+impl Source for Metrics {
+    fn tell(&self, out: &mut Exposition) {
+        self.tell_requests(out);
+        self.tell_connections(out);
+        self.tell_faults(out);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        (self.counters)(&self.metrics).add(ENDED, 1);
+    }
+}
+
+/// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
+fn under_way(counters: &Sharded<2>) -> (u64, u64) {
+    let ended = counters.sum(ENDED);
+    let begun = counters.sum(BEGUN);
+    (begun.saturating_sub(ended), begun)
+}
+
+/// The place of a method in [`METHODS`].
+fn method_class(method: &Method) -> usize {
+    let name = method.as_str();
+    let other = METHODS.len() - 1;
+    METHODS[..other]
+        .iter()
+        .position(|known| *known == name)
+        .unwrap_or(other)
+}
+
+/// The place of a code in [`CODES`].
+fn code_class(status: StatusCode) -> usize {
+    match status.as_u16() / 100 {
+        class @ 1..=5 => usize::from(class) - 1,
+        _ => CODES.len() - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;

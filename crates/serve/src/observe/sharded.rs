@@ -1,0 +1,115 @@
+//! Counters that threads do not share.
+//!
+//! An atomic that every thread adds to is a cache line that travels between cores for every request. Here each thread has a
+//! shard, lines of its own, and adds there; who reads sums the shards. A sum is not a snapshot: what is added meanwhile may
+//! be in it or not, which is all that a counter promises anyway.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Most shards: beyond this, threads share, and memory does not grow with the machine.
+const MOST_SHARDS: usize = 64;
+
+/// How many shards suit this machine: two for each core, so that threads beside the reactors seldom meet them.
+pub(super) fn shards() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores * 2).next_power_of_two().min(MOST_SHARDS)
+}
+
+/// The number of this thread, by which it chooses its shards: counted up as threads first ask.
+pub(super) fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+/// `N` counters, sharded.
+#[derive(Debug)]
+pub struct Sharded<const N: usize> {
+    /// A power of two of them.
+    shards: Box<[Shard<N>]>,
+}
+
+/// The counters of some threads. Aligned to two cache lines, since processors fetch those in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Sharded<N> {
+    /// All at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        let shard = |_| Shard([const { AtomicU64::new(0) }; N]);
+        Self {
+            shards: (0..shards()).map(shard).collect(),
+        }
+    }
+
+    /// Adds to one counter: one relaxed atomic addition on a line that this thread owns.
+    ///
+    /// # Panics
+    /// When there is no such counter.
+    #[inline]
+    pub fn add(&self, counter: usize, amount: u64) {
+        let shard = &self.shards[thread_number() & (self.shards.len() - 1)];
+        shard.0[counter].fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// What has been added to one counter, by all threads; it wraps, as its parts do.
+    ///
+    /// # Panics
+    /// When there is no such counter.
+    #[must_use]
+    pub fn sum(&self, counter: usize) -> u64 {
+        let parts = self.shards.iter().map(|shard| &shard.0[counter]);
+        parts.fold(0, |sum, part| {
+            sum.wrapping_add(part.load(Ordering::Relaxed))
+        })
+    }
+}
+
+impl<const N: usize> Default for Sharded<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_powers_of_two_on_lines_of_their_own() {
+        assert!(shards().is_power_of_two() && shards() <= MOST_SHARDS);
+        assert_eq!(size_of::<Shard<3>>(), 128);
+        assert_eq!(size_of::<Shard<17>>(), 256);
+    }
+
+    #[test]
+    fn what_many_threads_add_is_all_there() {
+        let counters = Sharded::<2>::new();
+        // More threads than shards, so that some share.
+        let threads = MOST_SHARDS as u64 + 7;
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for n in 0..1000 {
+                        counters.add(0, 1);
+                        counters.add(1, n);
+                    }
+                });
+            }
+        });
+        assert_eq!(counters.sum(0), threads * 1000);
+        assert_eq!(counters.sum(1), threads * 999 * 500);
+    }
+
+    #[test]
+    fn threads_have_numbers_of_their_own() {
+        let mine = thread_number();
+        assert_eq!(thread_number(), mine);
+        let other = std::thread::spawn(thread_number).join().unwrap();
+        assert_ne!(other, mine);
+    }
+}

@@ -1,0 +1,39 @@
+//! One change of a key at a time.
+//!
+//! A condition is looked at and then a name is given: nobody else may change the key between. Locks are shared by keys of one hash, held for a few
+//! system calls on threads that may wait, and never two at a time.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Key;
+
+/// More than threads that could hold one.
+const LOCKS: usize = 128;
+
+/// The locks.
+#[derive(Debug)]
+pub(super) struct Locks {
+    /// By a hash that no client knows.
+    all: Box<[Mutex<()>]>,
+    /// The hash.
+    hash: RandomState,
+}
+
+impl Default for Locks {
+    fn default() -> Self {
+        Self {
+            all: (0..LOCKS).map(|_| Mutex::default()).collect(),
+            hash: RandomState::new(),
+        }
+    }
+}
+
+impl Locks {
+    /// Waits until nobody else changes the key.
+    pub(super) fn lock(&self, key: &Key) -> MutexGuard<'_, ()> {
+        let which = self.hash.hash_one(key) % LOCKS as u64;
+        let lock = &self.all[usize::try_from(which).unwrap_or(0)];
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

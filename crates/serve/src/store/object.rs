@@ -1,0 +1,311 @@
+//! A file of the store that is open to be read, and which version of it that is.
+//!
+//! **Entity tags.** A tag must change when the bytes do, and must not when they do not. What the system tells of a file without
+//! reading it is its inode, its length and two times. The time of its last change (`ctime`) can be set by nobody, so it betrays
+//! programs that put the time of modification back. All four together, hashed so that they tell a client nothing about this machine,
+//! are the tag; two changes of one file in place, within one tick of the file system's clock and to the same length, are the one thing that
+//! they cannot tell apart (since Linux 6.13 ticks are as fine as needed). The store's own uploads are files of their own with a time of
+//! their own, to the nanosecond, so those never meet. Where an upload's digest is known, the tag is made of that instead, and the
+//! same bytes uploaded again keep their tag.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use haul_plan::{Checksum, EntityTag};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+use super::media::Media;
+use super::{StoreError, digest};
+
+/// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
+const STRIDE: usize = 128 << 10;
+
+/// What tells one version of a file from another without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Nanoseconds of the time of modification.
+    modified: i128,
+    /// Nanoseconds of the time of change.
+    changed: i128,
+}
+
+/// What is known of a version of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// Bytes.
+    pub len: u64,
+    /// When it was last written.
+    pub modified: SystemTime,
+    /// Strong.
+    pub tag: EntityTag,
+    /// A digest of its bytes, where one came with them and was compared.
+    pub digest: Option<Checksum>,
+}
+
+/// One version of a file, open. It stays that version when the key gets another.
+#[derive(Debug)]
+pub struct Object {
+    /// Open to be read.
+    file: File,
+    /// What it is.
+    meta: Meta,
+    /// To see whether the key still leads here.
+    pub(super) identity: Identity,
+    /// Whether reading it may wait.
+    media: Media,
+}
+
+/// What a key leads to.
+#[derive(Debug)]
+pub(super) enum Opened {
+    /// A file.
+    File(Object),
+    /// A folder.
+    Folder,
+}
+
+impl Object {
+    /// The open file. Reading moves no position if it is done by offsets, as it must be: it is shared.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// Whether even a look at it may wait.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.media == Media::Remote
+    }
+
+    /// Looks at what was opened.
+    ///
+    /// # Errors
+    /// When it is neither a file nor a folder, or cannot be looked at.
+    pub(super) fn of(opened: OwnedFd) -> Result<Opened, StoreError> {
+        let stat = rustix::fs::fstat(&opened)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Ok(Opened::Folder),
+            _ => return Err(StoreError::Special),
+        }
+        let identity = Identity::of(&stat);
+        let digest = digest::kept(&opened, &identity);
+        Ok(Opened::File(Self {
+            media: Media::of(&opened),
+            meta: Meta::new(&identity, digest),
+            file: opened.into(),
+            identity,
+        }))
+    }
+
+    /// Reads from an offset, as far as that needs no disk. `None`: it would wait. Zero is the end of the file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        match self.media {
+            Media::Memory => self.read(buffer, offset).map(Some),
+            Media::Cached => read_cached(&self.file, buffer, offset),
+            Media::Remote => Ok(None),
+        }
+    }
+
+    /// Reads from an offset. May wait. Zero is the end of the file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| {
+            rustix::io::pread(&self.file, &mut *buffer, offset)
+        })?)
+    }
+
+    /// Whether a range can be sent without waiting, as far as a look at a byte in each [`STRIDE`] can tell.
+    #[must_use]
+    pub fn is_resident(&self, range: Range<u64>) -> bool {
+        match self.media {
+            Media::Memory => true,
+            Media::Remote => false,
+            Media::Cached => (range.start..range.end)
+                .step_by(STRIDE)
+                .chain(range.end.checked_sub(1))
+                .all(|at| matches!(read_cached(&self.file, &mut [0], at), Ok(Some(_)))),
+        }
+    }
+
+    /// Brings a range into memory, so that sending it waits for nothing. May wait.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn bring(&self, range: Range<u64>) -> io::Result<()> {
+        let mut buffer = vec![0; STRIDE];
+        let mut at = range.start;
+        while at < range.end {
+            match self.read(&mut buffer, at)? {
+                0 => break,
+                read => at += read as u64,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Identity {
+    /// What the system tells of a file.
+    pub(super) fn of(stat: &Stat) -> Self {
+        let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
+        #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            len: stat.st_size as u64,
+            modified: nanoseconds(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
+            changed: nanoseconds(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
+        }
+    }
+
+    /// What a digest that was kept beside a file must name to be this version's. The time of change is not among it: keeping the
+    /// digest changes that.
+    pub(super) fn signature(&self) -> String {
+        format!("{} {} {}", self.inode, self.len, self.modified)
+    }
+}
+
+impl Meta {
+    /// What is known of a version.
+    pub(super) fn new(identity: &Identity, digest: Option<Checksum>) -> Self {
+        Self {
+            len: identity.len,
+            modified: time(identity.modified),
+            tag: tag(identity, digest.as_ref()),
+            digest,
+        }
+    }
+}
+
+/// Nanoseconds since 1970 as a time.
+fn time(nanoseconds: i128) -> SystemTime {
+    let size = Duration::from_nanos(u64::try_from(nanoseconds.unsigned_abs()).unwrap_or(u64::MAX));
+    let time = if nanoseconds < 0 {
+        UNIX_EPOCH.checked_sub(size)
+    } else {
+        UNIX_EPOCH.checked_add(size)
+    };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// The entity tag of a version: 16 bytes of a hash, without padding.
+fn tag(identity: &Identity, digest: Option<&Checksum>) -> EntityTag {
+    let mut hasher = blake3::Hasher::new();
+    if let Some(digest) = digest {
+        hasher.update(digest.algorithm.name().as_bytes());
+        hasher.update(digest.digest.as_deref().unwrap_or_default());
+    } else {
+        hasher.update(&identity.device.to_le_bytes());
+        hasher.update(&identity.inode.to_le_bytes());
+        hasher.update(&identity.len.to_le_bytes());
+        hasher.update(&identity.modified.to_le_bytes());
+        hasher.update(&identity.changed.to_le_bytes());
+    }
+    let text = URL_SAFE_NO_PAD.encode(&hasher.finalize().as_bytes()[..16]);
+    EntityTag::strong(text)
+}
+
+/// Reads what the page cache has.
+#[cfg(target_os = "linux")]
+fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    use rustix::io::ReadWriteFlags;
+    let mut slices = [io::IoSliceMut::new(buffer)];
+    match rustix::io::preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => Ok(Some(read)),
+        // It is not in memory; or this file system cannot tell, and every read may wait.
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_cached(_: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn object(path: &std::path::Path) -> Object {
+        let file = File::open(path).expect("a file");
+        match Object::of(file.into()).expect("an object") {
+            Opened::File(object) => object,
+            Opened::Folder => panic!("a folder"),
+        }
+    }
+
+    #[test]
+    fn tags_change_with_bytes_even_where_the_time_is_put_back() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("f");
+        fs::write(&path, "one").expect("a file");
+        let before = object(&path);
+        assert_eq!(object(&path).meta(), before.meta());
+        let time = before.meta().modified;
+        // The file system's clock must have gone on, or nothing could tell.
+        while before.identity == object(&path).identity {
+            fs::write(&path, "two").expect("a change");
+            let file = File::options().write(true).open(&path).expect("the file");
+            file.set_modified(time).expect("its time put back");
+        }
+        let after = object(&path);
+        assert_eq!(after.meta().modified, time);
+        assert_ne!(after.meta().tag, before.meta().tag);
+        assert!(after.meta().tag.is_strong());
+    }
+
+    #[test]
+    fn what_was_just_written_is_read_without_waiting() {
+        for folder in ["/dev/shm", "."] {
+            let folder = tempfile::tempdir_in(folder).expect("a directory");
+            let path = folder.path().join("f");
+            fs::write(&path, [7; 300_000]).expect("a file");
+            let object = object(&path);
+            let mut buffer = [0; 10];
+            assert_eq!(object.read(&mut buffer, 299_995).expect("the end"), 5);
+            assert_eq!(object.read(&mut buffer, 300_000).expect("beyond"), 0);
+            object.bring(0..300_000).expect("all of it");
+            if !object.is_remote() {
+                assert!(object.is_resident(0..300_000), "{}", path.display());
+                let read = object.read_now(&mut buffer, 0).expect("the start");
+                assert_eq!((read, buffer), (Some(10), [7; 10]));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_none() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let opened = File::open(folder.path()).expect("a folder");
+        assert!(matches!(Object::of(opened.into()), Ok(Opened::Folder)));
+        let device = File::open("/dev/null").expect("a device");
+        assert!(matches!(
+            Object::of(device.into()),
+            Err(StoreError::Special)
+        ));
+    }
+}

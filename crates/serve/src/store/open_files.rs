@@ -1,0 +1,92 @@
+//! Files that were asked for a moment ago, kept open.
+//!
+//! Opening and closing a file costs more than reading a small one. So those that were opened lately stay open, and each use begins
+//! with one look whether the key still leads to the same version: a look that needs no disk, since an open file keeps the way to it in
+//! the kernel's caches. What was put or deleted through the store is forgotten at once, and what nobody has asked for in some seconds, too,
+//! since an open file keeps its space on the disk after it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use quick_cache::sync::Cache;
+
+use super::Root;
+use super::object::{Identity, Object};
+use crate::Key;
+
+/// Sweeps that a file stays open without being asked for.
+const IDLE_SWEEPS: u32 = 2;
+
+/// One of them.
+#[derive(Debug, Clone)]
+struct Kept {
+    /// Open.
+    object: Arc<Object>,
+    /// The number of the sweep before which it was last asked for.
+    used: Arc<AtomicU32>,
+}
+
+/// Open files by their keys.
+#[derive(Debug)]
+pub(super) struct OpenFiles {
+    /// At most as many as were allowed.
+    files: Cache<Key, Kept>,
+    /// How often those that nobody uses were closed.
+    sweeps: AtomicU32,
+}
+
+impl OpenFiles {
+    /// At most `most` of them.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            files: Cache::new(most),
+            sweeps: AtomicU32::new(0),
+        }
+    }
+
+    /// The open file of a key, if that is what the key leads to now. Waits for nothing.
+    pub(super) fn find(&self, root: &Root, key: &Key) -> Option<Arc<Object>> {
+        let kept = self.files.get(key)?;
+        let is_same = root
+            .identity_of(key)
+            .is_ok_and(|stat| Identity::of(&stat) == kept.object.identity);
+        if !is_same {
+            self.forget(key);
+            return None;
+        }
+        kept.used
+            .store(self.sweeps.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(kept.object)
+    }
+
+    /// Keeps a file open. Those on file systems where a look may wait are not kept.
+    pub(super) fn keep(&self, key: &Key, object: &Arc<Object>) {
+        if object.is_remote() {
+            return;
+        }
+        let used = self.sweeps.load(Ordering::Relaxed);
+        let kept = Kept {
+            object: Arc::clone(object),
+            used: Arc::new(AtomicU32::new(used)),
+        };
+        self.files.insert(key.clone(), kept);
+    }
+
+    /// The key leads elsewhere now.
+    pub(super) fn forget(&self, key: &Key) {
+        self.files.remove(key);
+    }
+
+    /// Closes those that nobody asked for since the sweep before the last. Called every few seconds.
+    pub(super) fn sweep(&self) {
+        let now = self.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
+        let in_use = |kept: &Kept| now - kept.used.load(Ordering::Relaxed) <= IDLE_SWEEPS;
+        self.files.retain(|_, kept| in_use(kept));
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+}

@@ -1,0 +1,61 @@
+//! How a store is opened.
+
+use std::str::FromStr;
+
+/// Options of a store.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Whether anything may be changed. A store for reading makes nothing, not even its own room.
+    pub writable: bool,
+    /// What an acknowledged upload has survived.
+    pub durability: Durability,
+    /// Bytes that all files together may have; `None`: what the disk has.
+    pub quota: Option<u64>,
+    /// Files that are kept open between requests.
+    pub open_files: usize,
+    /// Whether uploads are thrown away instead of written: to measure everything but the disk.
+    pub discards: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            writable: false,
+            durability: Durability::default(),
+            quota: None,
+            // A quarter of what common systems let a process open.
+            open_files: 1024,
+            discards: false,
+        }
+    }
+}
+
+/// What has happened to an upload's bytes when it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// They are with the system: a crash of this program loses nothing, a power cut may.
+    None,
+    /// They are on the disk (`fdatasync`). A power cut leaves the old version or the new one, each whole.
+    #[default]
+    File,
+    /// The name is, too (`fsync` of the folder): a power cut leaves the new one.
+    Full,
+}
+
+/// Not a durability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("durability is none, file or full")]
+pub struct DurabilityError;
+
+impl FromStr for Durability {
+    type Err = DurabilityError;
+
+    fn from_str(text: &str) -> Result<Self, DurabilityError> {
+        match text {
+            "none" => Ok(Self::None),
+            "file" => Ok(Self::File),
+            "full" => Ok(Self::Full),
+            _ => Err(DurabilityError),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The store's own room: `.haul` at the top, where uploads are until they are whole.
+//!
+//! An upload is written to a file here and renamed to its key, so that nobody ever sees part of it. A process that is killed leaves such
+//! files; the next one removes them when it starts, by looking into one directory. It must not remove those of another process that
+//! serves the same root just now: every process holds a shared lock on `.haul/lock`, and cleans up only if it gets it alone.
+//!
+//! A rename cannot leave its mount. An upload into a folder on another one is written into that folder, under a name that no
+//! key can have, and the folder is noted in `.haul/strays` before, so that the next start finds those, too.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::root::Root;
+use super::{StoreError, root};
+use crate::{Key, RESERVED, RESERVED_PREFIX};
+
+/// Files of the room: what an upload is written to, to be read by nobody else meanwhile.
+const NEW: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// What whoever made the process wants to be left out is left out.
+const MODE: Mode = Mode::RUSR
+    .union(Mode::WUSR)
+    .union(Mode::RGRP)
+    .union(Mode::WGRP)
+    .union(Mode::ROTH)
+    .union(Mode::WOTH);
+
+/// The room.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// `.haul`, open.
+    folder: OwnedFd,
+    /// Which mount it is on.
+    mount: Option<u64>,
+    /// Locked, shared, for as long as the store is open.
+    _lock: File,
+    /// Makes names: with the process, no two are the same.
+    next: AtomicU64,
+    /// Folders on other mounts that are noted.
+    strays: Mutex<HashSet<Key>>,
+}
+
+/// A file that nobody sees yet. It goes when this is dropped.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    /// Where it is.
+    folder: OwnedFd,
+    /// How it is called there.
+    name: String,
+    /// Open to be written.
+    pub(super) file: File,
+}
+
+impl Room {
+    /// Makes the room if there is none, and removes what an earlier process left in it. Says how much that was.
+    ///
+    /// # Errors
+    /// When it cannot be made: then nothing can be written here.
+    pub(super) fn open(root: &Root) -> Result<(Self, usize), StoreError> {
+        match rustix::fs::mkdirat(root.top(), RESERVED, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(root.top(), RESERVED, flags, Mode::empty())?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = Mode::RUSR | Mode::WUSR;
+        let lock = File::from(rustix::fs::openat(&folder, "lock", flags, own)?);
+        let mut removed = 0;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            removed = clean(root, &folder)?;
+        }
+        // Waits while another process cleans up.
+        rustix::fs::flock(&lock, FlockOperation::LockShared)?;
+        let room = Self {
+            mount: mount_of(&folder),
+            folder,
+            _lock: lock,
+            next: AtomicU64::new(0),
+            strays: Mutex::default(),
+        };
+        Ok((room, removed))
+    }
+
+    /// A new file, on the mount of the folder that it will be moved to.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(super) fn temporary(&self, key: &Key, target: &OwnedFd) -> Result<Temporary, StoreError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{RESERVED_PREFIX}{}-{number}", std::process::id());
+        let is_ours = mount_of(target) == self.mount;
+        let folder = if is_ours { &self.folder } else { target };
+        if !is_ours {
+            self.note(key)?;
+        }
+        let create = || rustix::fs::openat(folder, &name, NEW, MODE);
+        let file = match create() {
+            // Left by an earlier process with this number, beside one that still runs.
+            Err(Errno::EXIST) => {
+                root::unlink(folder, name.as_bytes(), AtFlags::empty())?;
+                create()?
+            }
+            other => other?,
+        };
+        Ok(Temporary {
+            folder: folder.try_clone()?,
+            name,
+            file: file.into(),
+        })
+    }
+
+    /// As if every folder were on another mount.
+    #[cfg(test)]
+    pub(super) fn be_elsewhere(&mut self) {
+        self.mount = Some(u64::MAX);
+    }
+
+    /// Notes the folder of a key as one with uploads in it.
+    fn note(&self, key: &Key) -> Result<(), StoreError> {
+        let (folder, _) = key.split().ok_or(StoreError::IsFolder)?;
+        let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
+        if strays.contains(&folder) {
+            return Ok(());
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let list = rustix::fs::openat(&self.folder, "strays", flags, Mode::RUSR | Mode::WUSR)?;
+        let mut list = File::from(list);
+        list.write_all(format!("{}\n", folder.escaped()).as_bytes())?;
+        list.sync_data()?;
+        strays.insert(folder);
+        Ok(())
+    }
+}
+
+impl Temporary {
+    /// Gives it a name in a folder of its mount. `replacing`: also where something has that name.
+    ///
+    /// # Errors
+    /// `EXIST` where something has it and is not to be replaced.
+    pub(super) fn rename(
+        &self,
+        folder: &OwnedFd,
+        name: &[u8],
+        replacing: bool,
+    ) -> Result<(), Errno> {
+        use rustix::fs::RenameFlags;
+        let flags = if replacing {
+            RenameFlags::empty()
+        } else {
+            RenameFlags::NOREPLACE
+        };
+        rustix::fs::renameat_with(&self.folder, self.name.as_str(), folder, name, flags)
+    }
+
+    /// It has a name of its own now.
+    pub(super) fn keep(mut self) {
+        self.name.clear();
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.name.is_empty()
+            && let Err(error) = root::unlink(&self.folder, self.name.as_bytes(), AtFlags::empty())
+        {
+            tracing::warn!(%error, name = self.name, "a temporary file is left");
+        }
+    }
+}
+
+/// Removes what is left of uploads. Says of how many.
+fn clean(root: &Root, room: &OwnedFd) -> Result<usize, StoreError> {
+    let mut removed = sweep(room)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
+        return Ok(removed);
+    };
+    let mut all_done = true;
+    for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
+        let Ok(line) = line else { break };
+        // A line that was cut off, or a folder that is gone, or not mounted now.
+        let Ok(named) = Key::parse(&line) else {
+            continue;
+        };
+        match root.open_folder(&named.key) {
+            Ok(folder) => removed += sweep(&folder)?,
+            Err(error) => {
+                tracing::warn!(folder = %named.key, %error, "uploads may be left in a folder");
+                all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
+            }
+        }
+    }
+    if all_done {
+        root::unlink(room, b"strays", AtFlags::empty())?;
+    }
+    Ok(removed)
+}
+
+/// Removes temporary files from one folder.
+fn sweep(folder: &OwnedFd) -> Result<usize, StoreError> {
+    let mut removed = 0;
+    // The names first: what a directory that is being changed tells is not defined.
+    let names: Vec<_> = Dir::read_from(folder)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes()))
+        .collect();
+    for name in names {
+        root::unlink(
+            folder,
+            std::ffi::OsStr::from_bytes(name.to_bytes()).as_bytes(),
+            AtFlags::empty(),
+        )?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Which mount something is on: a file system may be mounted twice, and no rename goes from one to the other.
+#[cfg(target_os = "linux")]
+fn mount_of(folder: impl AsFd) -> Option<u64> {
+    use rustix::fs::StatxFlags;
+    let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
+    Some(stat.stx_mnt_id)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_of(folder: impl AsFd) -> Option<u64> {
+    Some(rustix::fs::fstat(folder).ok()?.st_dev as u64)
+}

@@ -1,0 +1,299 @@
+//! The store as its callers meet it.
+
+use std::fs;
+use std::path::Path;
+
+use haul_plan::Algorithm;
+
+use super::*;
+
+fn key(path: &str) -> Key {
+    Key::parse(path).expect("a key").key
+}
+
+/// A store that may be written to.
+fn store(path: &Path, change: impl FnOnce(&mut StoreOptions)) -> Arc<Store> {
+    let mut options = StoreOptions {
+        writable: true,
+        durability: Durability::None,
+        ..StoreOptions::default()
+    };
+    change(&mut options);
+    Arc::new(Store::open(path, options).expect("a store"))
+}
+
+fn upload(store: &Arc<Store>, path: &str, text: &str) -> Result<Upload, StoreError> {
+    let mut upload = store.put(&key(path), Vec::new())?;
+    upload.write(&mut [text.to_owned().into()])?;
+    Ok(upload)
+}
+
+fn put(store: &Arc<Store>, path: &str, text: &str) -> Result<Put, StoreError> {
+    upload(store, path, text)?.commit(None)
+}
+
+fn read(store: &Store, path: &str) -> Result<String, StoreError> {
+    let object = store.read(&key(path))?;
+    let mut bytes = vec![0; 100];
+    let read = object.read(&mut bytes, 0)?;
+    assert_eq!(read as u64, object.meta().len);
+    bytes.truncate(read);
+    Ok(String::from_utf8(bytes).expect("text"))
+}
+
+/// What is in the store's own room.
+fn room(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path.join(".haul")).expect("the room");
+    let mut names: Vec<_> = names
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("a name")
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_put_is_read_under_any_durability() {
+    for durability in [Durability::None, Durability::File, Durability::Full] {
+        let folder = tempfile::tempdir().expect("a directory");
+        let store = store(folder.path(), |options| options.durability = durability);
+        let first = put(&store, "/a/b/c", "one").expect("put");
+        assert!(!first.replaced);
+        assert_eq!(read(&store, "/a/b/c").expect("read"), "one");
+        assert_eq!(
+            store.read(&key("/a/b/c")).expect("read").meta(),
+            &first.meta
+        );
+        let second = put(&store, "/a/b/c", "two").expect("put");
+        assert!(second.replaced && second.meta.tag != first.meta.tag);
+        // A plain file, to anybody.
+        let text = fs::read_to_string(folder.path().join("a/b/c")).expect("a file");
+        assert_eq!(text, "two");
+        assert_eq!(room(folder.path()), ["lock"]);
+    }
+}
+
+#[test]
+fn d3_an_upload_that_is_dropped_leaves_nothing_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    put(&store, "/f", "one").expect("put");
+    let unfinished = upload(&store, "/f", "tw").expect("begun");
+    assert_eq!(room(folder.path()).len(), 2);
+    drop(unfinished);
+    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(read(&store, "/f").expect("read"), "one");
+}
+
+#[test]
+fn d4_a_version_that_is_being_read_stays_what_it_is() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    put(&store, "/f", "one").expect("put");
+    let object = store.read(&key("/f")).expect("read");
+    put(&store, "/f", "other").expect("put");
+    let named = Key::parse("/f").expect("a key");
+    store.delete(&named, None).expect("deleted");
+    let mut bytes = [0; 10];
+    assert_eq!(object.read(&mut bytes, 0).expect("the old version"), 3);
+    assert_eq!(&bytes[..3], b"one");
+    assert!(matches!(store.read(&key("/f")), Err(StoreError::NotFound)));
+    assert!(matches!(
+        store.delete(&named, None),
+        Err(StoreError::NotFound)
+    ));
+}
+
+#[test]
+fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let first = upload(&store, "/f", "first").expect("begun");
+    let second = upload(&store, "/f", "second").expect("begun");
+    second.commit(None).expect("committed");
+    assert_eq!(read(&store, "/f").expect("read"), "second");
+    first.commit(None).expect("committed");
+    assert_eq!(read(&store, "/f").expect("read"), "first");
+}
+
+#[test]
+fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let absent = |current: Option<&Meta>| current.is_none();
+    let two = [(); 2].map(|()| upload(&store, "/f", "x").expect("begun"));
+    let [first, second] = two.map(|upload| upload.commit(Some(&absent)));
+    let tag = first.expect("nothing was there").meta.tag;
+    assert!(matches!(second, Err(StoreError::Failed)));
+    let same = |current: Option<&Meta>| current.is_some_and(|meta| meta.tag == tag);
+    let replaced = upload(&store, "/f", "y")
+        .expect("begun")
+        .commit(Some(&same));
+    assert!(replaced.expect("the same").replaced);
+    let named = Key::parse("/f").expect("a key");
+    let refused = store.delete(&named, Some(&same));
+    assert!(matches!(refused, Err(StoreError::Failed)));
+    assert_eq!(read(&store, "/f").expect("read"), "y");
+}
+
+#[test]
+fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let sha = |hex: &str| {
+        format!("sha256:{hex}")
+            .parse::<Checksum>()
+            .expect("a checksum")
+    };
+    let abc = sha("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    let try_put = |text: &'static str| {
+        let mut upload = store.put(&key("/f"), vec![abc.clone()]).expect("begun");
+        upload.write(&mut [text.into()]).expect("written");
+        upload.commit(None)
+    };
+    assert!(matches!(
+        try_put("abd"),
+        Err(StoreError::Mismatch("sha256"))
+    ));
+    assert!(matches!(store.read(&key("/f")), Err(StoreError::NotFound)));
+    let first = try_put("abc").expect("right").meta;
+    assert_eq!(
+        first.digest.as_ref().map(|sum| sum.algorithm),
+        Some(Algorithm::Sha256)
+    );
+    // Its tag is of the bytes: it stays when they are put again, and goes when somebody writes.
+    assert_eq!(try_put("abc").expect("right").meta.tag, first.tag);
+    let has_attributes = store
+        .read(&key("/f"))
+        .expect("read")
+        .meta()
+        .digest
+        .is_some();
+    if has_attributes {
+        fs::write(folder.path().join("f"), "xyz").expect("a change");
+        let meta = store.read(&key("/f")).expect("read").meta().clone();
+        assert!(meta.digest.is_none() && meta.tag != first.tag);
+    }
+}
+
+#[test]
+fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::create_dir(folder.path().join("deep")).expect("a folder");
+    fs::write(folder.path().join("deep/there"), "12345").expect("a file");
+    let store = store(folder.path(), |options| options.quota = Some(10));
+    assert!(matches!(
+        put(&store, "/f", "123456"),
+        Err(StoreError::OverQuota)
+    ));
+    put(&store, "/f", "12345").expect("it fits");
+    assert!(matches!(put(&store, "/g", "1"), Err(StoreError::OverQuota)));
+    let named = Key::parse("/deep/there").expect("a key");
+    store.delete(&named, None).expect("deleted");
+    put(&store, "/f", "1234").expect("beside the old version");
+    put(&store, "/g", "123456").expect("in place of the old version");
+}
+
+#[test]
+fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    put(&store, "/a/f", "x").expect("put");
+    assert!(matches!(put(&store, "/a", "x"), Err(StoreError::Conflict)));
+    assert!(matches!(
+        put(&store, "/a/f/g", "x"),
+        Err(StoreError::Conflict)
+    ));
+    assert!(matches!(store.read(&key("/a")), Err(StoreError::IsFolder)));
+    let delete = |path| store.delete(&Key::parse(path).expect("a key"), None);
+    assert!(matches!(delete("/a"), Err(StoreError::IsFolder)));
+    assert!(matches!(delete("/a/"), Err(StoreError::NotEmpty)));
+    delete("/a/f").expect("deleted");
+    delete("/a/").expect("an empty folder");
+    assert!(matches!(delete("/"), Err(StoreError::Denied)));
+    assert_eq!(room(folder.path()), ["lock"]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let first = store(folder.path(), |_| {});
+    let under_way = upload(&first, "/f", "x").expect("begun");
+    assert_eq!(store(folder.path(), |_| {}).cleaned(), 0);
+    under_way.commit(None).expect("still there");
+    fs::write(folder.path().join(".haul/.haul-put-1-1"), "left").expect("a file");
+    drop(first);
+    assert_eq!(store(folder.path(), |_| {}).cleaned(), 1);
+    assert_eq!(room(folder.path()), ["lock"]);
+}
+
+#[test]
+fn uploads_onto_another_mount_are_made_there_and_found_there() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut open = Arc::into_inner(store(folder.path(), |_| {})).expect("the only one");
+    open.room.as_mut().expect("a room").be_elsewhere();
+    let open = Arc::new(open);
+    put(&open, "/mounted/f", "x").expect("put");
+    let left = upload(&open, "/mounted/g", "x").expect("begun");
+    let names = || {
+        fs::read_dir(folder.path().join("mounted"))
+            .expect("the folder")
+            .count()
+    };
+    assert_eq!(names(), 2);
+    // As a process that is killed: nothing is removed, and its lock goes.
+    let aside = folder.path().join("mounted/kept");
+    let name = fs::read_dir(folder.path().join("mounted"))
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path())
+        .find(|path| !path.ends_with("f"))
+        .expect("the upload");
+    fs::hard_link(&name, &aside).expect("a second name");
+    drop((left, open));
+    fs::rename(&aside, &name).expect("its name again");
+    assert_eq!(store(folder.path(), |_| {}).cleaned(), 1);
+    assert_eq!(names(), 1);
+    assert_eq!(room(folder.path()), ["lock"]);
+}
+
+#[test]
+fn a_store_for_reading_makes_nothing() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |options| options.writable = false);
+    assert!(matches!(put(&store, "/f", "x"), Err(StoreError::ReadOnly)));
+    let named = Key::parse("/f").expect("a key");
+    assert!(matches!(
+        store.delete(&named, None),
+        Err(StoreError::ReadOnly)
+    ));
+    assert_eq!(fs::read_dir(folder.path()).expect("the root").count(), 0);
+}
+
+#[test]
+fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    put(&store, "/f", "one").expect("put");
+    let tag = || match store.read_now(&key("/f")) {
+        Now::Done(found) => found.expect("read").meta().tag.clone(),
+        Now::Wait => store.read(&key("/f")).expect("read").meta().tag.clone(),
+    };
+    let first = tag();
+    assert_eq!(tag(), first);
+    if store.read(&key("/f")).expect("read").is_remote() {
+        return;
+    }
+    assert_eq!(store.open_files.len(), 1);
+    fs::write(folder.path().join("new"), "two").expect("a file");
+    fs::rename(folder.path().join("new"), folder.path().join("f")).expect("a swap");
+    assert_ne!(tag(), first);
+    (0..2).for_each(|_| store.sweep());
+    assert_eq!(store.open_files.len(), 1);
+    store.sweep();
+    assert_eq!(store.open_files.len(), 0);
+}
