@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::sys;
 use crate::Server;
 use crate::conn::{Line, Protocol, Transport, drive};
 use crate::listen::Listener;
@@ -57,7 +58,7 @@ pub(super) async fn accepting(
     context: Context,
     mut deal: impl Deal,
 ) -> io::Result<()> {
-    let socket = AsyncFd::with_interest(listener, Interest::READABLE)?;
+    let socket = sys::watch(listener)?;
     loop {
         let accepted = tokio::select! {
             () = context.stop.cancelled() => return Ok(()),
@@ -105,10 +106,18 @@ async fn accept(socket: &AsyncFd<Listener>) -> io::Result<Accepted> {
 
 /// Whether an error is of the one connection that was to be accepted, and the next may be fine (accept(2)).
 fn is_its_own(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NetworkDown, NetworkUnreachable, HostUnreachable};
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
+        NetworkUnreachable,
+    };
     matches!(
         error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted | NetworkDown | NetworkUnreachable | HostUnreachable
+        ConnectionAborted
+            | ConnectionReset
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+            | HostUnreachable
     )
 }
 
@@ -141,7 +150,12 @@ async fn meet<S: Transport + 'static>(
     tls: Option<TlsAcceptor>,
     context: Context,
 ) -> io::Result<()> {
-    let Context { server, stop, tasks, .. } = context;
+    let Context {
+        server,
+        stop,
+        tasks,
+        ..
+    } = context;
     let _open = server.options.metrics.connection();
     let Some(tls) = tls else {
         let line = Arc::new(Line::new(server, peer, false, S::SENDS_FILES));

@@ -86,9 +86,17 @@ pub(crate) async fn drive<S: Transport + 'static>(
             tracing::debug!(?peer, %tired, "a connection is given up");
         }
         Err(Early::Broken(error)) => {
-            let fault = if error.is_parse() { Fault::Protocol } else { Fault::Io };
+            let fault = if error.is_parse() {
+                Fault::Protocol
+            } else {
+                Fault::Io
+            };
             metrics.fault(fault);
-            tracing::debug!(?peer, error = &error as &dyn std::error::Error, "a connection ended early");
+            tracing::debug!(
+                ?peer,
+                error = &error as &dyn std::error::Error,
+                "a connection ended early"
+            );
         }
     }
 }
@@ -128,7 +136,11 @@ struct Driver {
 
 impl Driver {
     /// HTTP/1.1.
-    async fn first<S: Transport + 'static>(&self, wire: Wire<S>, service: Service) -> Result<(), Early> {
+    async fn first<S: Transport + 'static>(
+        &self,
+        wire: Wire<S>,
+        service: Service,
+    ) -> Result<(), Early> {
         let mut connection = http1::Builder::new()
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(wire), service);
@@ -143,7 +155,9 @@ impl Driver {
         let parts = connection.into_parts();
         let mut wire = parts.io.into_inner();
         match ended {
-            Err(Early::Broken(error)) if error.is_parse() && parts.read_buf.starts_with(PREFACE) => {
+            Err(Early::Broken(error))
+                if error.is_parse() && parts.read_buf.starts_with(PREFACE) =>
+            {
                 wire.rewind(parts.read_buf);
                 self.second(wire, parts.service).await
             }
@@ -157,7 +171,11 @@ impl Driver {
     }
 
     /// HTTP/2.
-    async fn second<S: Transport + 'static>(&self, wire: Wire<S>, service: Service) -> Result<(), Early> {
+    async fn second<S: Transport + 'static>(
+        &self,
+        wire: Wire<S>,
+        service: Service,
+    ) -> Result<(), Early> {
         self.line.is_second();
         let mut connection = pin!(
             http2::Builder::new(Streams(self.tasks.clone()))
@@ -208,7 +226,9 @@ async fn leave<S: Transport>(mut wire: Wire<S>, line: &Line) -> io::Result<()> {
             while wire.read(&mut buffer).await? > 0 {}
             Ok(())
         };
-        return tokio::time::timeout(LINGER, drained).await.unwrap_or(Ok(()));
+        return tokio::time::timeout(LINGER, drained)
+            .await
+            .unwrap_or(Ok(()));
     }
     Ok(())
 }

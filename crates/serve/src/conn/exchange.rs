@@ -4,12 +4,13 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{REFERER, USER_AGENT};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Frame, SizeHint};
+use tokio::time::Instant;
 
 use super::line::{Line, Pause};
 use crate::body::Body;
@@ -115,12 +116,19 @@ impl Exchange {
 impl Finished {
     /// Counts it, and logs it.
     pub(super) fn tell(&self, line: &Line, is_cut_short: bool) {
-        let Exchange { method, began, told, .. } = &self.exchange;
+        let Exchange {
+            method,
+            began,
+            told,
+            ..
+        } = &self.exchange;
         let (took, options) = (began.elapsed(), &line.server.options);
         let is_cut_short = is_cut_short || self.is_cut_short;
         // Of what was cut short nobody knows but the wire, which has sent heads, too.
         let sent = match is_cut_short {
-            true => self.given.min(line.sent().saturating_sub(self.exchange.sent_before)),
+            true => self
+                .given
+                .min(line.sent().saturating_sub(self.exchange.sent_before)),
             false => self.given,
         };
         options.metrics.request(method, self.status, took);
@@ -153,12 +161,18 @@ impl hyper::body::Body for Watched {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         match &polled {
             Poll::Pending if this.pause.is_none() => {
-                this.pause = this.exchange.as_ref().map(|(exchange, _)| exchange.line.pause());
+                this.pause = this
+                    .exchange
+                    .as_ref()
+                    .map(|(exchange, _)| exchange.line.pause());
             }
             Poll::Pending => {}
             Poll::Ready(frame) => {

@@ -7,9 +7,10 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_plan::serving::Patience;
+use tokio::time::Instant;
 
 use super::exchange::Finished;
 use super::head_watch::HeadWatch;
@@ -64,7 +65,12 @@ impl Drop for Pause {
 
 impl Line {
     /// A new connection; of one with TLS, when that is agreed on.
-    pub(crate) fn new(server: Arc<Server>, peer: Option<SocketAddr>, is_tls: bool, sends_files: bool) -> Self {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        peer: Option<SocketAddr>,
+        is_tls: bool,
+        sends_files: bool,
+    ) -> Self {
         let mut patience = Patience::new(server.options.patience, Duration::ZERO);
         patience.handshake_done(Duration::ZERO);
         Self {
@@ -171,7 +177,10 @@ impl Line {
     /// An answer has left the service.
     pub(crate) fn finish(&self, finished: Finished) {
         if self.is_in_order.load(Ordering::Relaxed) {
-            self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
+            self.finished
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(finished);
             self.any_finished.store(true, Ordering::Release);
         } else {
             self.over(&finished, false);
@@ -191,9 +200,11 @@ impl Line {
     }
 
     fn settle(&self, is_cut_short: bool) {
-        let all = std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner));
+        let all =
+            std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner));
         self.any_finished.store(false, Ordering::Release);
-        all.iter().for_each(|finished| self.over(finished, is_cut_short));
+        all.iter()
+            .for_each(|finished| self.over(finished, is_cut_short));
     }
 
     fn over(&self, finished: &Finished, is_cut_short: bool) {

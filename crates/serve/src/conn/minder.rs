@@ -40,7 +40,9 @@ pub(super) enum Wants {
 impl<'a> Minder<'a> {
     /// With a timer of its own.
     pub(super) fn new(line: Arc<Line>, sleep: Pin<&'a mut Sleep>) -> Self {
-        let began = Instant::now().checked_sub(line.now()).unwrap_or_else(Instant::now);
+        let began = Instant::now()
+            .checked_sub(line.now())
+            .unwrap_or_else(Instant::now);
         Self {
             line,
             sleep,

@@ -10,8 +10,8 @@ mod transport;
 mod wire;
 
 pub(crate) use drive::{Protocol, drive};
-pub(crate) use head_watch::Follows;
 pub(crate) use exchange::{Exchange, Watched};
+pub(crate) use head_watch::Follows;
 pub(crate) use line::Line;
 pub(crate) use pace::Total;
 pub(crate) use transport::Transport;

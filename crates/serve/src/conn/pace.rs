@@ -7,10 +7,10 @@ use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_plan::Bucket;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// What of a second's worth may pass at once.
 const PART: u64 = 8;
@@ -55,7 +55,10 @@ impl Total {
 
     fn take(&self, bytes: u64) -> Duration {
         let now = self.began.elapsed();
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now, bytes)
+        self.bucket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take(now, bytes)
     }
 }
 
@@ -67,7 +70,10 @@ fn burst(rate: u64) -> u64 {
 impl Pace {
     /// One way of one connection; `None` without limits.
     pub(crate) fn new(rate: Option<u64>, total: Option<&Arc<Total>>) -> Option<Self> {
-        let lower = [rate, total.map(|total| total.rate)].into_iter().flatten().min()?;
+        let lower = [rate, total.map(|total| total.rate)]
+            .into_iter()
+            .flatten()
+            .min()?;
         Some(Self {
             began: Instant::now(),
             own: rate.map(|rate| Bucket::new(rate, burst(rate))),

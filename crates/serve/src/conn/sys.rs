@@ -12,7 +12,11 @@ pub(super) fn unsent(socket: impl AsFd) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the descriptor is open, since it is borrowed; the call writes one integer, to where there is one.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+    if result == 0 {
+        u64::try_from(bytes).unwrap_or(0)
+    } else {
+        0
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -27,7 +27,6 @@ const WINDOW: u64 = 4 << 20;
 type Bringing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The wire.
-#[expect(missing_debug_implementations, reason = "a future without a name")]
 pub(crate) struct Wire<S> {
     /// What it runs over.
     stream: S,
@@ -83,7 +82,11 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Sends some of what is to be sent.
-    fn poll_some(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let room = match &mut self.out {
             Some(pace) => {
                 self.is_held = true;
@@ -119,7 +122,12 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Sends some of a stretch of a file.
-    fn poll_send(&mut self, cx: &mut Context<'_>, object: &Arc<Object>, range: Range<u64>) -> Poll<io::Result<usize>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Arc<Object>,
+        range: Range<u64>,
+    ) -> Poll<io::Result<usize>> {
         ready!(self.poll_ready(cx, object, &range))?;
         let len = range.end.min(self.ready.end) - range.start;
         let sent = ready!(self.stream.poll_send(cx, object, range.start, len))?;
@@ -131,7 +139,12 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Waits until the start of a stretch is in memory.
-    fn poll_ready(&mut self, cx: &mut Context<'_>, object: &Arc<Object>, range: &Range<u64>) -> Poll<io::Result<()>> {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Arc<Object>,
+        range: &Range<u64>,
+    ) -> Poll<io::Result<()>> {
         loop {
             if let Some(bringing) = &mut self.bringing {
                 let brought = ready!(bringing.as_mut().poll(cx));
@@ -152,7 +165,11 @@ impl<S: Transport> Wire<S> {
 }
 
 impl<S: Transport> AsyncRead for Wire<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.again.is_empty() {
             let some = self.again.len().min(buffer.remaining());
             buffer.put_slice(&self.again.split_to(some));
@@ -183,7 +200,11 @@ impl<S: Transport> AsyncRead for Wire<S> {
 }
 
 impl<S: Transport> AsyncWrite for Wire<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 

@@ -52,6 +52,9 @@ use quota::Quota;
 use room::Room;
 use stamps::Stamps;
 
+/// What a caller thinks of the version that has a key, or of there being none.
+pub type Check<'a> = &'a dyn Fn(Option<&Meta>) -> bool;
+
 /// A store, open.
 #[derive(Debug)]
 pub struct Store {
@@ -151,7 +154,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Failed`] if it does not.
-    pub fn check(&self, key: &Key, check: &dyn Fn(Option<&Meta>) -> bool) -> Result<(), StoreError> {
+    pub fn check(&self, key: &Key, check: Check<'_>) -> Result<(), StoreError> {
         match check(self.current(key)?.as_ref()) {
             true => Ok(()),
             false => Err(StoreError::Failed),
