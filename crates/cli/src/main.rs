@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     match args.command {
         Command::Get(get) => commands::get::run(&get),
         Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Sign(sign) => commands::sign::run(&sign),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::Completions(which) => commands::completions::run(which.shell),
     }

@@ -123,6 +123,12 @@ impl Crew {
         self.stop.clone()
     }
 
+    /// Drops what is under way, once the end has begun: for those who cannot wait for [`end`](Self::end) any longer.
+    #[must_use]
+    pub fn aborter(&self) -> CancellationToken {
+        self.abort.clone()
+    }
+
     /// Ends: waits for requests that are under way, and drops those that take longer. Blocks.
     ///
     /// # Errors

@@ -16,7 +16,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -40,6 +41,43 @@ const BREATH: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Where the endpoint is asked.
+#[derive(Debug)]
+pub enum AdminListener {
+    /// A port.
+    Tcp(TcpListener),
+    /// A socket file, whose permissions say who may ask.
+    Unix(UnixListener),
+}
+
+/// A connection of either kind. There are few, so that what a box costs does not matter.
+type Stream = Box<dyn Duplex>;
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+impl AdminListener {
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),
+            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
+        }
+    }
+}
+
+impl From<TcpListener> for AdminListener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+impl From<UnixListener> for AdminListener {
+    fn from(listener: UnixListener) -> Self {
+        Self::Unix(listener)
+    }
+}
 
 /// What the endpoint tells.
 pub struct Admin {
@@ -101,7 +139,12 @@ impl std::fmt::Debug for Admin {
 }
 
 /// Answers on `listener` until `stop` is cancelled, and then what was asked already. Dropped, it cuts everything off.
-pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, stop: CancellationToken) {
+pub async fn serve_admin(
+    listener: impl Into<AdminListener>,
+    admin: Arc<Admin>,
+    stop: CancellationToken,
+) {
+    let listener = listener.into();
     let permits = Arc::new(Semaphore::new(MOST));
     let mut connections = JoinSet::new();
     loop {
@@ -133,17 +176,17 @@ pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, stop: Cancell
 
 /// Accepts when there is a permit, and not before: what waits costs the kernel's backlog and nothing here.
 async fn accept(
-    listener: &TcpListener,
+    listener: &AdminListener,
     permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await;
     let permit = permit.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let stream = listener.accept().await?;
     Ok((stream, permit))
 }
 
 /// Serves one request.
-async fn serve(stream: TcpStream, admin: Arc<Admin>, stop: CancellationToken) {
+async fn serve(stream: Stream, admin: Arc<Admin>, stop: CancellationToken) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = Arc::clone(&admin).answer(request);
         async { Ok::<_, Infallible>(answer.await) }
