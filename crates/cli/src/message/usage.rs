@@ -153,18 +153,27 @@ fn suggestion(error: &Error) -> String {
     }
 }
 
-/// Which command was meant, as the usage that belongs to the error names it: downloads, if it names none.
+/// Which command was meant, as the usage that belongs to the error names it, or the command line: downloads, if neither does.
 fn command(error: &Error) -> String {
+    let is_known = |name: &str| {
+        let known = Args::command();
+        known.get_subcommands().any(|sub| sub.get_name() == name)
+    };
     let usage = match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
         _ => String::new(),
     };
     let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
-    let named = words.nth(1).filter(|name| {
-        let known = Args::command();
-        known.get_subcommands().any(|sub| sub.get_name() == *name)
-    });
-    named.unwrap_or("get").to_owned()
+    let named = words.nth(1).filter(|name| is_known(name));
+    // An error of a value comes without the usage.
+    let typed = std::env::args_os().nth(1);
+    let typed = typed
+        .and_then(|word| word.into_string().ok())
+        .filter(|word| is_known(word));
+    named
+        .map(str::to_owned)
+        .or(typed)
+        .unwrap_or_else(|| "get".to_owned())
 }
 
 /// `--output <FILE>` without its value.
@@ -251,6 +260,14 @@ mod tests {
             "get|http://h/f|--bearer:s3cret",
             "get|http://h/f|--progress|s3cret",
             "completions|bash|http://me:s3cret@h/",
+            "serve|--bogus|--auth|me:s3cret:ro",
+            "serve|d|me:s3cret:ro",
+            "serve|--auth=me:s3cret:ro|-w=s3cret",
+            "serve|-l|http://me:s3cret@h/",
+            "serve|--anonymous|s3cret",
+            "serve|--cache-control|a\n?sig=s3cret",
+            "sign|http//me:s3cret@h/x|--key|k",
+            "sign|http://h/|http://me:s3cret@h/x",
         ];
         for line in lines {
             let said = told(line);
