@@ -13,7 +13,7 @@ use haul_serve::listen::Address;
 use haul_serve::store::Durability;
 use http::HeaderValue;
 
-use super::values::{Size, cache_control, choice, many};
+use super::values::{Size, cache_control, choice, listen, many};
 pub(crate) use access::{AccessArgs, CorsArgs, TlsArgs};
 pub(crate) use running::{LimitArgs, RunningArgs};
 

@@ -124,7 +124,13 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
 /// A flag that is none, or a word where none belongs. Whatever else clings to it may be its value.
 fn unknown(word: &str) -> String {
     if !word.starts_with('-') {
-        return format!("{} is one word too many", haul_net::shown_text(word));
+        // A login whose flag was forgotten: me:password:rw.
+        let (shown, secret) = match word.split_once(':') {
+            Some((name, rest)) if !rest.starts_with("//") => (name, ":..."),
+            _ => (word, ""),
+        };
+        let shown = haul_net::shown_text(shown);
+        return format!("{shown}{secret} is one word too many");
     }
     let end = word.find(|c: char| !c.is_alphanumeric() && c != '-');
     format!("there is no flag {}", &word[..end.unwrap_or(word.len())])

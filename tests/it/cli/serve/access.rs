@@ -89,7 +89,7 @@ async fn files_of_secrets_that_all_can_read_are_warned_of() {
     let haul = shelf();
     let tokens = haul.write("tokens", "abc:ro\n");
     for (mode, is_warned) in [(0o644, true), (0o640, false)] {
-        std::fs::set_permissions(&tokens, PermissionsExt::from_mode(mode)).unwrap();
+        std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(mode)).unwrap();
         let args = ["serve", "d", "-l", "127.0.0.1:0", "--token-file", &tokens];
         let said = warned(&haul, &args).await;
         let told = said.contains("can be read by every user of this machine");

@@ -104,7 +104,8 @@ async fn the_service_manager_is_told() {
     let haul = shelf();
     let manager = UnixDatagram::bind(haul.path("notify")).unwrap();
     manager.set_read_timeout(Some(LIMIT)).unwrap();
-    let haul = haul.with("NOTIFY_SOCKET", haul_path(&haul, "notify").as_str());
+    let place = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with("NOTIFY_SOCKET", &place);
     let mut served = serve(&haul, &[]).await;
     served.running.signal(Signal::HUP);
     served.running.until("haul: reloaded").await;
@@ -120,36 +121,37 @@ async fn the_service_manager_is_told() {
     assert_eq!(told, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]);
 }
 
-fn haul_path(haul: &crate::cli::harness::Haul, name: &str) -> String {
-    haul.path(name).to_str().unwrap().to_owned()
-}
-
 /// The window that it was started in is closed: whoever did that means it to end.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_its_terminal_is_its_end() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
     let haul = shelf();
+    let said = haul.path("said");
+    mkfifoat(CWD, &said, Mode::RUSR | Mode::WUSR).unwrap();
     let line = format!(
-        "{} serve d -l 127.0.0.1:0 2>said",
+        "exec {} serve d -l 127.0.0.1:0 2>said",
         env!("CARGO_BIN_EXE_haul")
     );
-    // A pipe that says when the last process of the terminal is gone.
-    let mut terminal = haul.on_terminal(&format!("exec {line}")).spawn().unwrap();
-    let mut served = None;
-    while served.is_none() {
-        let said = std::fs::read_to_string(haul.path("said")).unwrap_or_default();
-        let url = said.split("listening on http://").nth(1);
-        served = url.and_then(|url| Some(url.split_once('/')?.0.to_owned()));
-        tokio::task::yield_now().await;
-    }
-    let address = served.unwrap();
-    let mut connection = TcpStream::connect(&address).await.unwrap();
+    let mut terminal = haul.on_terminal(&line).spawn().unwrap();
+    let begun = tokio::task::spawn_blocking(move || {
+        let mut said = BufReader::new(std::fs::File::open(said).unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it does not listen");
+        }
+        said
+    });
+    let mut said = within(LIMIT, begun).await.unwrap();
     terminal.kill().await.unwrap();
-    // An idle connection is closed by a server that ends.
-    let mut nothing = Vec::new();
-    within(LIMIT, connection.read_to_end(&mut nothing))
-        .await
-        .unwrap();
-    let said = std::fs::read_to_string(haul.path("said")).unwrap();
-    assert!(said.contains("stopping"), "{said}");
+    // To its end, which comes with that of the server.
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).map(|_| rest)
+    });
+    let rest = within(LIMIT, ended).await.unwrap().unwrap();
+    assert!(rest.contains("haul: stopping"), "{rest}");
 }

@@ -80,7 +80,7 @@ async fn what_cannot_be_signed_is_told() {
 async fn a_key_that_all_can_read_is_warned_of_and_used() {
     let haul = Haul::new();
     let key = haul.write("k", "0123456789abcdef");
-    std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let ran = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
     ran.assert_code(0)
         .assert_says("warning: k can be read by every user");

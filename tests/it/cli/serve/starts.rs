@@ -69,10 +69,10 @@ async fn what_an_earlier_run_left_is_removed_and_told() {
     let haul = shelf();
     let served = serve(&haul, &["-w"]).await;
     served.end().await.assert_code(0);
-    haul.write("d/.haul/.haul-4000000-0", "half an upload");
+    haul.write("d/.haul/.haul-put-4000000-0", "half an upload");
     let mut again = haul.start(&["serve", "d", "-w", "-l", "127.0.0.1:0"]);
     again.until("removed 1 unfinished upload of").await;
-    assert!(!haul.path("d/.haul/.haul-4000000-0").exists());
+    assert!(!haul.path("d/.haul/.haul-put-4000000-0").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -147,7 +147,8 @@ async fn quiet_is_quiet() {
     let address = format!("unix:{}", socket.display());
     // With a service manager to say when it is ready, since it says nothing itself.
     let manager = std::os::unix::net::UnixDatagram::bind(haul.path("notify")).unwrap();
-    let haul = haul.with("NOTIFY_SOCKET", "notify");
+    let place = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with("NOTIFY_SOCKET", &place);
     let running = haul.start(&["serve", "d", "-q", "-w", "-l", &address, "-l", "0.0.0.0:0"]);
     let mut told = [0; 64];
     let length = tokio::task::spawn_blocking(move || manager.recv(&mut told).map(|n| (n, told)));

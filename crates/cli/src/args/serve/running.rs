@@ -5,7 +5,7 @@ use haul_serve::accept::Accept;
 use haul_serve::listen::Address;
 use haul_serve::observe::{LogFormat, LogTarget};
 
-use crate::args::values::{Duration, Size, choice, many, threads};
+use crate::args::values::{Duration, Size, choice, listen, many, threads};
 
 /// How much anybody may have, and for how long.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub(crate) struct RunningArgs {
     /// Answer /healthz and /metrics (Prometheus) on an address of their own.
     ///
     /// There are no logins on it: HOST:PORT or PORT that strangers do not reach.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen)]
     pub(crate) admin: Option<Address>,
     /// At the end, give requests that are under way this long.
     #[arg(

@@ -89,11 +89,12 @@ impl<'a> Attendant<'a> {
     /// Attends until the server is asked to end.
     pub(super) async fn attend(mut self, signals: &mut ServerSignals) {
         let (mut sweep, mut look) = (every(SWEEP), every(LOOK));
+        let has_certificates = self.reload.certificates.is_some();
         loop {
             let happening = tokio::select! {
                 wanted = signals.next() => Happening::Asked(wanted),
                 _ = sweep.tick() => Happening::Sweep,
-                _ = look.tick() => Happening::Look,
+                _ = look.tick(), if has_certificates => Happening::Look,
                 Some(done) = self.chores.join_next() => Happening::Done(done),
             };
             if self.on(happening).is_break() {
