@@ -65,9 +65,10 @@ impl Exit {
             // The unit that should have handed it over, or the flag, is wrong.
             ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
             ListenError::Foreign { .. } => Self::LocalIo,
-            ListenError::Io { address, .. } if matches!(address, Address::Unix { .. }) => {
-                Self::LocalIo
-            }
+            ListenError::Io {
+                address: Address::Unix { .. },
+                ..
+            } => Self::LocalIo,
             _ => Self::Network,
         }
     }

@@ -35,7 +35,13 @@ pub(crate) struct ServeArgs {
     ///
     /// A PORT alone is this machine's, `:PORT` is every interface; port 0 is any free one. `unix:PATH?mode=660` says who may
     /// connect to a socket file; `systemd` takes the sockets that a .socket unit opened, `systemd:NAME` those of one name.
-    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    #[arg(
+        short,
+        long,
+        value_name = "ADDRESS",
+        value_parser = listen,
+        default_value = "127.0.0.1:8080"
+    )]
     pub(crate) listen: Vec<Address>,
     #[command(flatten)]
     pub(crate) files: FileArgs,

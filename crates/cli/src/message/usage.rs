@@ -47,9 +47,9 @@ fn explain(error: &Error) -> (String, String) {
     let text = match error.kind() {
         ErrorKind::ValueValidation => return wrong_value(error, &flag),
         ErrorKind::MissingRequiredArgument => {
-            let plain = |text| name(text).trim_end_matches("...").trim_matches(['<', '>']);
-            let missing: Vec<&str> = argument.iter().map(|text| plain(text)).collect();
-            format!("{} is missing", missing.join(", "))
+            let missing: Vec<&str> = argument.iter().map(|text| name(text)).collect();
+            let are = if missing.len() > 1 { "are" } else { "is" };
+            format!("{} {are} missing", missing.join(" and "))
         }
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg);
@@ -182,9 +182,11 @@ fn command(error: &Error) -> String {
         .unwrap_or_else(|| "get".to_owned())
 }
 
-/// `--output <FILE>` without its value.
+/// `--output <FILE>` without its value, `[URL]...` without what says that it may be left out and repeated.
 fn name(argument: &str) -> &str {
-    argument.split([' ', '=']).next().unwrap_or_default()
+    let name = argument.split([' ', '=']).next().unwrap_or_default();
+    name.trim_end_matches("...")
+        .trim_matches(['<', '>', '[', ']'])
 }
 
 fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {

@@ -3,6 +3,8 @@
 //! It has a listener of its own, so that it answers when the server's own takes no more, and nobody outside sees it. It is
 //! asked now and then by a few: a connection carries one request and has a few seconds for it, and there is a fixed number of them.
 
+mod listener;
+
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -16,13 +18,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Source, render};
+pub use listener::AdminListener;
+use listener::Stream;
 
 /// Connections at once. Others wait to be accepted.
 const MOST: usize = 16;
@@ -41,43 +43,6 @@ const BREATH: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Where the endpoint is asked.
-#[derive(Debug)]
-pub enum AdminListener {
-    /// A port.
-    Tcp(TcpListener),
-    /// A socket file, whose permissions say who may ask.
-    Unix(UnixListener),
-}
-
-/// A connection of either kind. There are few, so that what a box costs does not matter.
-type Stream = Box<dyn Duplex>;
-
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
-impl AdminListener {
-    async fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),
-            Self::Unix(listener) => Ok(Box::new(listener.accept().await?.0)),
-        }
-    }
-}
-
-impl From<TcpListener> for AdminListener {
-    fn from(listener: TcpListener) -> Self {
-        Self::Tcp(listener)
-    }
-}
-
-impl From<UnixListener> for AdminListener {
-    fn from(listener: UnixListener) -> Self {
-        Self::Unix(listener)
-    }
-}
 
 /// What the endpoint tells.
 pub struct Admin {
@@ -221,6 +186,7 @@ mod tests {
     use crate::observe::Metrics;
     use haul_lab::within;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     const LIMIT: Duration = Duration::from_secs(60);
 

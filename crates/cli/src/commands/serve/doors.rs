@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use haul_serve::Server;
 use haul_serve::accept::Crew;
-use haul_serve::listen::tls::{Tls, own_names};
+use haul_serve::listen::tls::{Pair, Tls, TlsError, own_names};
 use haul_serve::listen::{BindOptions, Bound, Handed, Local, SocketFile, bind};
 
 use super::trouble::Trouble;
@@ -35,7 +35,7 @@ impl Doors {
         };
         // Files are read first: a certificate that is not there is told of before ports are taken.
         let tls = match &settings.tls {
-            TlsSettings::Files(pairs) => Some(Tls::from_files(pairs.clone())?),
+            TlsSettings::Files(pairs) => Some(from_files(pairs)?),
             TlsSettings::Off | TlsSettings::SelfSigned => None,
         };
         let mut handed = Handed::take()?;
@@ -76,6 +76,25 @@ impl Doors {
             .map_err(|error| Trouble::local(format!("cannot start threads: {error}")))?;
         Ok((crew, files))
     }
+}
+
+/// Certificates from files. That a key is missing where none was named has a simpler cause than the library can know.
+fn from_files(pairs: &[Pair]) -> Result<Tls, Trouble> {
+    Tls::from_files(pairs.to_vec()).map_err(|error| {
+        let is_unnamed = |path| {
+            let mut both = pairs.iter().filter(|pair| pair.key == pair.certificate);
+            both.any(|pair| &pair.key == path)
+        };
+        match &error {
+            TlsError::NoKey {
+                path,
+                has_certificate: true,
+            } if is_unnamed(path) => {
+                Trouble::from(error).hint("--key FILE names the file that its key is in")
+            }
+            _ => error.into(),
+        }
+    })
 }
 
 /// Whether others than this machine get there. Who may connect to a socket file its permissions say.

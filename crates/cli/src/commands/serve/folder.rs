@@ -35,7 +35,7 @@ fn no_folder(folder: &Path, error: StoreError) -> Trouble {
             },
         ),
         StoreError::Conflict | StoreError::IsFolder | StoreError::Special => {
-            let above = folder.parent().filter(|above| *above != Path::new(""));
+            let above = folder.ancestors().find(|above| above.is_dir());
             let above = above.unwrap_or_else(|| Path::new("."));
             Trouble::local(format!("{shown} is not a folder")).hint(format!(
                 "to serve the folder that it is in: haul serve {}",

@@ -5,12 +5,12 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use haul_net::Secret;
 use haul_serve::access::{
-    Access, AccessOptions, Anonymous, AuthFile, AuthRule, FileError, FileErrorKind, Right, Scope,
-    TokenFile, TokenRule,
+    Access, AccessOptions, Anonymous, AuthFile, FileError, FileErrorKind, Right, Scope, TokenFile,
 };
 use haul_serve::store::StoreOptions;
 
@@ -86,36 +86,11 @@ pub(super) fn access(
     store: &StoreOptions,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(Access, Who, Vec<String>), SettingError> {
-    let mut options = AccessOptions::default();
-    options.rules = rules::<AuthRule>("--auth", &args.auth)?;
-    options
-        .rules
-        .extend(of_variable::<AuthRule>(LOGINS, &variable)?);
-    options.tokens = rules::<TokenRule>("--token", &args.token)?;
-    options
-        .tokens
-        .extend(of_variable::<TokenRule>(TOKENS, &variable)?);
-    for path in &args.auth_file {
-        options
-            .files
-            .push(AuthFile::read(path).map_err(|error| file("--auth-file", error))?);
-    }
-    for path in &args.token_file {
-        options
-            .token_files
-            .push(TokenFile::read(path).map_err(|error| file("--token-file", error))?);
-    }
-    if !args.anonymous.is_empty() {
-        options.anonymous = Anonymous::Some(args.anonymous.clone());
-    }
-    let key = args.sign_key.as_deref();
-    options.signing = key.map(|key| signing_key("--sign-key", key)).transpose()?;
+    let options = configured(args, variable)?;
     writers_can_write(&options, store)?;
     let secrets = args.auth_file.iter().chain(&args.token_file);
-    let mut warnings: Vec<String> = secrets
-        .chain(&args.sign_key)
-        .filter_map(|path| exposed(path))
-        .collect();
+    let secrets = secrets.chain(&args.sign_key);
+    let mut warnings: Vec<String> = secrets.filter_map(|path| exposed(path)).collect();
     let mut who = who(&options);
     let may_write = scopes(&options).any(|scope| scope.right == Right::Write) || who.signed;
     let access = Access::new(options)
@@ -128,13 +103,45 @@ pub(super) fn access(
     Ok((access, who, warnings))
 }
 
-/// What was typed, each.
-fn rules<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
-    flag: &str,
-    typed: &[SecretText],
+/// What flags, variables and files say.
+fn configured(
+    args: &AccessArgs,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<AccessOptions, SettingError> {
+    let logins = |path: &PathBuf| AuthFile::read(path).map_err(|error| file("--auth-file", error));
+    let tokens =
+        |path: &PathBuf| TokenFile::read(path).map_err(|error| file("--token-file", error));
+    let key = args.sign_key.as_deref();
+    Ok(AccessOptions {
+        rules: rules(("--auth", &args.auth), (LOGINS, &variable))?,
+        files: each(&args.auth_file, logins)?,
+        tokens: rules(("--token", &args.token), (TOKENS, &variable))?,
+        token_files: each(&args.token_file, tokens)?,
+        anonymous: match &args.anonymous[..] {
+            [] => Anonymous::None,
+            scopes => Anonymous::Some(scopes.to_vec()),
+        },
+        signing: key.map(|key| signing_key("--sign-key", key)).transpose()?,
+        ..AccessOptions::default()
+    })
+}
+
+fn each<T>(
+    paths: &[PathBuf],
+    read: impl Fn(&PathBuf) -> Result<T, SettingError>,
 ) -> Result<Vec<T>, SettingError> {
-    let rule = |text: &SecretText| rule(flag, &text.0);
-    typed.iter().map(rule).collect()
+    paths.iter().map(read).collect()
+}
+
+/// What a flag and a variable say, the flag first.
+fn rules<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    (flag, typed): (&str, &[SecretText]),
+    (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
+) -> Result<Vec<T>, SettingError> {
+    let typed = typed.iter().map(|text| rule(flag, &text.0));
+    let mut rules: Vec<T> = typed.collect::<Result<_, _>>()?;
+    rules.extend(of_variable(name, variable)?);
+    Ok(rules)
 }
 
 fn rule<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
@@ -157,14 +164,9 @@ fn of_variable<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
         .into_string()
         .map_err(|_| SettingError::new(format!("the variable {name} is not UTF-8")))?;
     let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
-    let rules: Vec<T> = lines
-        .map(|line| {
-            rule(
-                &format!("the variable {name}"),
-                &Secret::new(line.to_owned()),
-            )
-        })
-        .collect::<Result<_, _>>()?;
+    let place = format!("the variable {name}");
+    let rules = lines.map(|line| rule(&place, &Secret::new(line.to_owned())));
+    let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Err(
             SettingError::new(format!("the variable {name} is set and empty"))
