@@ -38,6 +38,8 @@ async fn d14_requests_that_are_under_way_are_finished() {
             .await
             .unwrap();
         assert_status(&answer, 201);
+        // As clients do; the server lingers for one that may still be sending.
+        drop(upload);
         served.running.end().await.assert_code(0);
         assert_eq!(std::fs::read(haul.path("d/up.txt")).unwrap(), b"0123456789");
     }
@@ -97,6 +99,21 @@ async fn the_log_may_be_standard_output() {
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), 1, "{ran:#?}");
     assert!(lines[0].starts_with('{') && lines[0].contains("/a.txt"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_wrong_while_it_runs_is_told_unasked() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["--access-log", "/dev/full"]).await;
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    let told = served
+        .running
+        .until("the access log cannot be written")
+        .await;
+    assert!(told.contains("WARN"), "{told}");
+    let ran = served.end().await;
+    ran.assert_code(0)
+        .assert_says("warning: the access log is not complete");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! Where a server listens, and with what connections are met there.
 
+use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -72,9 +73,20 @@ impl Doors {
             sockets.push((bound.listeners, config));
             files.push(bound.file);
         }
-        let crew = Crew::start(sockets, server, &settings.crew)
-            .map_err(|error| Trouble::local(format!("cannot start threads: {error}")))?;
+        let crew =
+            Crew::start(sockets, server, &settings.crew).map_err(|error| no_threads(&error))?;
         Ok((crew, files))
+    }
+}
+
+/// What a thread needs that the system did not give.
+fn no_threads(error: &io::Error) -> Trouble {
+    let told = Trouble::local(format!("cannot start threads: {error}"));
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            told.hint("ulimit -n N allows more open files, --threads N needs fewer")
+        }
+        _ => told,
     }
 }
 
