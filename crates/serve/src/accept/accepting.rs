@@ -136,19 +136,17 @@ pub(super) async fn serve(
     permit: OwnedSemaphorePermit,
 ) {
     let _permit = permit;
-    let served = match accepted {
+    let tied = match accepted {
         Accepted::Tcp(stream, peer) => match TcpStream::from_std(stream) {
-            Ok(stream) => meet(stream, peer, tls, context).await,
-            Err(error) => Err(error),
+            Ok(stream) => return meet(stream, peer, tls, context).await,
+            Err(error) => error,
         },
         Accepted::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => meet(stream, None, tls, context).await,
-            Err(error) => Err(error),
+            Ok(stream) => return meet(stream, None, tls, context).await,
+            Err(error) => error,
         },
     };
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection did not come about");
-    }
+    tracing::debug!(error = %tied, "a connection did not come about");
 }
 
 async fn meet<S: Transport + 'static>(
@@ -156,26 +154,52 @@ async fn meet<S: Transport + 'static>(
     peer: Option<SocketAddr>,
     tls: Option<TlsAcceptor>,
     context: Context,
-) -> io::Result<()> {
+) {
+    let _open = context.server.options.metrics.connection();
+    match tls {
+        // In boxes: each connection takes the room that its own kind needs.
+        Some(tls) => Box::pin(secured(stream, peer, tls, context)).await,
+        None => {
+            let Context {
+                server,
+                stop,
+                tasks,
+                ..
+            } = context;
+            let line = Arc::new(Line::new(server, peer, false, S::SENDS_FILES));
+            drive(stream, Protocol::Open, line, tasks, stop).await;
+        }
+    }
+}
+
+/// Agrees on TLS, and serves what comes through it.
+async fn secured<S: Transport + 'static>(
+    stream: S,
+    peer: Option<SocketAddr>,
+    tls: TlsAcceptor,
+    context: Context,
+) {
     let Context {
         server,
         stop,
         tasks,
         ..
     } = context;
-    let _open = server.options.metrics.connection();
-    let Some(tls) = tls else {
-        let line = Arc::new(Line::new(server, peer, false, S::SENDS_FILES));
-        drive(stream, Protocol::Open, line, tasks, stop).await;
-        return Ok(());
-    };
     let limit = server.options.patience.handshake;
+    let metrics = &server.options.metrics;
     let stream = tokio::select! {
-        () = stop.cancelled() => return Ok(()),
-        stream = tls.accept(stream) => stream.inspect_err(|_| server.options.metrics.fault(Fault::TlsHandshake))?,
+        () = stop.cancelled() => return,
+        stream = tls.accept(stream) => match stream {
+            Ok(stream) => stream,
+            Err(error) => {
+                metrics.fault(Fault::TlsHandshake);
+                tracing::debug!(?peer, %error, "no TLS was agreed on");
+                return;
+            }
+        },
         () = tokio::time::sleep(limit), if !limit.is_zero() => {
-            server.options.metrics.fault(Fault::TlsTimeout);
-            return Ok(());
+            metrics.fault(Fault::TlsTimeout);
+            return;
         }
     };
     let protocol = match stream.get_ref().1.alpn_protocol() {
@@ -184,5 +208,31 @@ async fn meet<S: Transport + 'static>(
     };
     let line = Arc::new(Line::new(server, peer, true, false));
     drive(stream, protocol, line, tasks, stop).await;
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ServerOptions;
+    use crate::store::{Disk, Store, StoreOptions};
+
+    /// Ten thousand idle connections are to fit into a hundred megabytes; their buffers need half of that (row D11).
+    #[tokio::test]
+    async fn d11_a_connection_takes_little_room() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
+        let disk = Disk::new(tokio::runtime::Handle::current());
+        let server = Server::new(Arc::new(store), disk, ServerOptions::default());
+        let context = Context {
+            server: Arc::new(server),
+            room: Arc::new(Semaphore::new(1)),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        let permit = Arc::clone(&context.room).try_acquire_owned().expect("room");
+        let (_peer, stream) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let future = serve(Accepted::Unix(stream), None, context, permit);
+        let size = size_of_val(&future);
+        assert!(size <= 3072, "{size} bytes");
+    }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn drive<S: Transport + 'static>(
     };
     let ended = match protocol {
         Protocol::Open => driver.first(wire, service).await,
-        Protocol::Http2 => driver.second(wire, service).await,
+        Protocol::Http2 => Box::pin(driver.second(wire, service)).await,
     };
     line.ended();
     let (peer, metrics) = (line.peer, &line.server.options.metrics);
@@ -168,12 +168,13 @@ impl Driver {
                 if error.is_parse() && parts.read_buf.starts_with(PREFACE) =>
             {
                 wire.rewind(parts.read_buf);
-                self.second(wire, parts.service).await
+                // In a box, as most connections are none: what is not needed takes no room.
+                Box::pin(self.second(wire, parts.service)).await
             }
             Err(error) => Err(error),
             Ok(()) => {
                 // Whatever is the matter now, the answers were given.
-                let _ = self.leave(wire).await;
+                let _ = Box::pin(self.leave(wire)).await;
                 Ok(())
             }
         }
