@@ -32,6 +32,9 @@ pub(crate) enum Ambiguous {
     /// A length that is no number alone.
     #[error("the Content-Length is not a number")]
     Length,
+    /// No Host, several, or one that names none (RFC 9112 3.2).
+    #[error("a request names its host in one Host field")]
+    Host,
     /// The end of the head is not among what came.
     #[error("the head cannot be found in what was sent")]
     Lost,
@@ -116,11 +119,22 @@ fn head_len(bytes: &[u8]) -> Option<usize> {
 }
 
 fn judge(head: &[u8]) -> Result<(), Ambiguous> {
-    let mut lengths = 0;
+    let (mut lengths, mut hosts) = (0, 0);
+    // HTTP/1.0 knows no Host.
+    let mut needed = 1;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r\n").ok_or(Ambiguous::BareLineFeed)?;
         if line.contains(&b'\r') {
             return Err(Ambiguous::BareReturn);
+        }
+        if line.ends_with(b" HTTP/1.0") && !line.contains(&b':') {
+            needed = 0;
+        }
+        if let Some(value) = field(line, b"host") {
+            hosts += 1;
+            if !is_host(value) {
+                return Err(Ambiguous::Host);
+            }
         }
         if let Some(value) = field(line, b"content-length") {
             lengths += 1;

@@ -1,0 +1,12 @@
+//! The store over real sockets, in this process: the rows of the corner cases by their numbers, D.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
+
+mod client;
+mod harness;
+mod http2;
+mod rows_d1;
+mod smuggling;
