@@ -79,7 +79,7 @@ fn one(served: &Served, road: Road, first: &str, step: usize, comes: Comes) -> R
     let answers = client.rest();
     let text = String::from_utf8_lossy(&answers).into_owned();
     let statuses: Vec<u16> = text
-        .match_indices("HTTP/1.1 ")
+        .match_indices("HTTP/1.")
         .map(|(at, _)| text[at + 9..at + 12].parse().unwrap())
         .collect();
     let is_done = served.holds("smuggled").is_some();
