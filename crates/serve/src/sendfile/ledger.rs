@@ -43,7 +43,8 @@ impl Ledger {
         }
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
-            lent.iter().find_map(|mapped| Some((Arc::clone(mapped.object()), mapped.offset_of(slice)?)))
+            lent.iter()
+                .find_map(|mapped| Some((Arc::clone(mapped.object()), mapped.offset_of(slice)?)))
         };
         for (index, slice) in slices.iter().enumerate() {
             if let Some((object, start)) = found(slice) {
@@ -98,7 +99,10 @@ mod tests {
         let first = mapped("one");
         ledger.lend(&first);
         drop(first);
-        assert!(matches!(ledger.first(&[IoSlice::new(b"x")]), Stretch::Memory(1)));
+        assert!(matches!(
+            ledger.first(&[IoSlice::new(b"x")]),
+            Stretch::Memory(1)
+        ));
         assert!(!ledger.any.load(Ordering::Relaxed));
         assert!(ledger.lent.lock().expect("unpoisoned").is_empty());
     }
