@@ -161,10 +161,15 @@ impl Driver {
                 wire.rewind(parts.read_buf);
                 self.second(wire, parts.service).await
             }
+            // hyper has refused it with an answer, which is lost if more comes for which nobody waits.
+            Err(Early::Broken(error)) if error.is_parse() => {
+                let _ = leave(wire, true).await;
+                Err(error.into())
+            }
             Err(error) => Err(error),
             Ok(()) => {
                 // Whatever is the matter now, the answers were given.
-                let _ = leave(wire, &self.line).await;
+                let _ = leave(wire, self.line.may_have_more()).await;
                 Ok(())
             }
         }
@@ -217,10 +222,10 @@ impl Driver {
     }
 }
 
-/// Ends a connection so that its last answer arrives.
-async fn leave<S: Transport>(mut wire: Wire<S>, line: &Line) -> io::Result<()> {
+/// Ends a connection so that its last answer arrives, also when there may be more to come.
+async fn leave<S: Transport>(mut wire: Wire<S>, may_have_more: bool) -> io::Result<()> {
     wire.shutdown().await?;
-    if line.may_have_more() {
+    if may_have_more {
         let mut buffer = vec![0; 16 << 10];
         let drained = async {
             while wire.read(&mut buffer).await? > 0 {}

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{REFERER, USER_AGENT};
+use http::header::{CONNECTION, REFERER, USER_AGENT};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
@@ -97,7 +97,11 @@ impl Exchange {
     }
 
     /// It is answered.
-    pub(crate) fn answered(self, answer: Response<Body>) -> Response<Watched> {
+    pub(crate) fn answered(self, mut answer: Response<Body>) -> Response<Watched> {
+        if self.line.is_last() {
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+        }
         let now = self.line.now();
         self.line.patience().response_begun(now);
         let status = answer.status();

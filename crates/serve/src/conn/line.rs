@@ -44,6 +44,8 @@ pub(crate) struct Line {
     peer_ended: AtomicBool,
     /// Whether a request had a body.
     had_body: AtomicBool,
+    /// Whether the request that is being answered is the last one.
+    is_last: AtomicBool,
     /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
     /// Of those, bytes that the peer had taken at the last look.
@@ -86,6 +88,7 @@ impl Line {
             any_finished: AtomicBool::new(false),
             peer_ended: AtomicBool::new(false),
             had_body: AtomicBool::new(false),
+            is_last: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
@@ -140,6 +143,16 @@ impl Line {
     /// A request has a body.
     pub(crate) fn has_body(&self) {
         self.had_body.store(true, Ordering::Relaxed);
+    }
+
+    /// No request is taken after the one that is being answered.
+    pub(crate) fn ends_with_answer(&self) {
+        self.is_last.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that was said.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last.load(Ordering::Relaxed)
     }
 
     /// Whether something may still come that nobody waits for.
