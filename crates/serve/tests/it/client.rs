@@ -32,8 +32,13 @@ pub(crate) enum Road {
 }
 
 impl Road {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Plain, Self::Unix, Self::Tls, Self::Http2, Self::Http2Tls];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Plain,
+        Self::Unix,
+        Self::Tls,
+        Self::Http2,
+        Self::Http2Tls,
+    ];
 
     /// Those of HTTP/1.1.
     pub(crate) const FIRST: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
@@ -54,7 +59,11 @@ impl Answer {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(field, _)| field == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert!(found.next().is_none(), "{name} is there twice: {:?}", self.fields);
+        assert!(
+            found.next().is_none(),
+            "{name} is there twice: {:?}",
+            self.fields
+        );
         value
     }
 
@@ -103,8 +112,12 @@ enum Socket {
 impl Socket {
     fn wait(&self, limit: Duration) -> io::Result<()> {
         match self {
-            Self::Tcp(socket) => socket.set_read_timeout(Some(limit)).and(socket.set_write_timeout(Some(limit))),
-            Self::Unix(socket) => socket.set_read_timeout(Some(limit)).and(socket.set_write_timeout(Some(limit))),
+            Self::Tcp(socket) => socket
+                .set_read_timeout(Some(limit))
+                .and(socket.set_write_timeout(Some(limit))),
+            Self::Unix(socket) => socket
+                .set_read_timeout(Some(limit))
+                .and(socket.set_write_timeout(Some(limit))),
         }
     }
 
@@ -230,9 +243,15 @@ impl Client {
                 break at;
             }
             match self.read() {
-                Ok(0) => panic!("no answer, but {:?} and the end", self.came.escape_ascii().to_string()),
+                Ok(0) => panic!(
+                    "no answer, but {:?} and the end",
+                    self.came.escape_ascii().to_string()
+                ),
                 Ok(_) => {}
-                Err(error) => panic!("no answer, but {:?} and {error}", self.came.escape_ascii().to_string()),
+                Err(error) => panic!(
+                    "no answer, but {:?} and {error}",
+                    self.came.escape_ascii().to_string()
+                ),
             }
         };
         let head: Vec<u8> = self.came.drain(..end + 4).collect();
@@ -240,9 +259,15 @@ impl Client {
     }
 
     /// Reads an answer's body; of one that breaks off, what there was.
-    pub(crate) fn body(&mut self, head: &Answer, method: &str) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
+    pub(crate) fn body(
+        &mut self,
+        head: &Answer,
+        method: &str,
+    ) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         let is_chunked = head.field("transfer-encoding").is_some();
-        let length = head.field("content-length").map(|length| length.parse::<usize>().unwrap());
+        let length = head
+            .field("content-length")
+            .map(|length| length.parse::<usize>().unwrap());
         assert!(!is_chunked || length.is_none(), "{head:?}");
         if method == "HEAD" || matches!(head.status, 100..200 | 204 | 304) {
             return Ok(Vec::new());
@@ -258,7 +283,12 @@ impl Client {
     pub(crate) fn take(&mut self, length: usize) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         while self.came.len() < length {
             match self.read() {
-                Ok(0) => return Err((std::mem::take(&mut self.came), io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => {
+                    return Err((
+                        std::mem::take(&mut self.came),
+                        io::ErrorKind::UnexpectedEof.into(),
+                    ));
+                }
                 Ok(_) => {}
                 Err(error) => return Err((std::mem::take(&mut self.came), error)),
             }
@@ -302,7 +332,10 @@ impl Client {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
-                Err(error) => panic!("{:?} and then {error}", self.came.escape_ascii().to_string()),
+                Err(error) => panic!(
+                    "{:?} and then {error}",
+                    self.came.escape_ascii().to_string()
+                ),
             }
         }
         std::mem::take(&mut self.came)
@@ -319,10 +352,20 @@ impl Client {
 impl Served {
     /// Asks on a connection of its own.
     #[track_caller]
-    pub(crate) fn ask(&self, road: Road, method: &str, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(crate) fn ask(
+        &self,
+        road: Road,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+    ) -> Answer {
         match road {
-            Road::Plain | Road::Unix | Road::Tls => Client::on(self, road).ask(method, path, fields),
-            Road::Http2 | Road::Http2Tls => http2::ask(self, road, method, path, fields, None).unwrap(),
+            Road::Plain | Road::Unix | Road::Tls => {
+                Client::on(self, road).ask(method, path, fields)
+            }
+            Road::Http2 | Road::Http2Tls => {
+                http2::ask(self, road, method, path, fields, None).unwrap()
+            }
         }
     }
 
@@ -334,7 +377,13 @@ impl Served {
 
     /// Puts on a connection of its own.
     #[track_caller]
-    pub(crate) fn put(&self, road: Road, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn put(
+        &self,
+        road: Road,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         if matches!(road, Road::Http2 | Road::Http2Tls) {
             return http2::ask(self, road, "PUT", path, fields, Some(body)).unwrap();
         }
@@ -349,7 +398,9 @@ impl Served {
 
 /// A request's head.
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
-    let lines = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    let lines = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
     let lines: String = lines.collect();
     format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
 }
@@ -358,7 +409,9 @@ pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Stri
 pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = certified().0.pem();
-    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().unwrap();
@@ -376,7 +429,11 @@ pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 fn parse(head: &[u8]) -> Answer {
     let head = std::str::from_utf8(head).expect("an answer's head is text");
     let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap().strip_prefix("HTTP/1.1 ").expect("HTTP/1.1");
+    let status = lines
+        .next()
+        .unwrap()
+        .strip_prefix("HTTP/1.1 ")
+        .expect("HTTP/1.1");
     assert_eq!(status.as_bytes().get(3), Some(&b' '), "{status}");
     let fields = lines.map(|line| {
         let (name, value) = line.split_once(": ").expect("a name and a value");

@@ -179,7 +179,12 @@ impl Served {
         fs::read_dir(self.root().join(".haul")).map_or(0, |entries| {
             let files = entries.map(|entry| entry.unwrap());
             files
-                .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(RESERVED_PREFIX)))
+                .filter(|entry| {
+                    entry
+                        .file_name()
+                        .to_str()
+                        .is_some_and(|name| name.starts_with(RESERVED_PREFIX))
+                })
                 .count()
         })
     }

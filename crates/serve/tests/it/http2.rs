@@ -17,7 +17,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// Runs something that waits, to its end or to the limit's.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(within(LIMIT, future))
 }
 
@@ -64,7 +67,10 @@ pub(crate) async fn exchange(
 ) -> Result<Answer, h2::Error> {
     let mut sender = sender.ready().await?;
     let uri = format!("http://{NAME}{path}");
-    let mut request = Request::builder().method(method).uri(uri).version(Version::HTTP_2);
+    let mut request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .version(Version::HTTP_2);
     for (name, value) in fields {
         request = request.header(*name, *value);
     }

@@ -78,10 +78,18 @@ fn d1_no_path_leads_out() {
             let (status, answers) = line(&served, &[method, path, b" HTTP/1.1"].concat());
             let path = path.escape_ascii().to_string();
             // A PUT whose path is a name like any other makes that file, inside.
-            let is_made = method == b"PUT " && expected.contains(&404) && [201, 204].contains(&status);
+            let is_made =
+                method == b"PUT " && expected.contains(&404) && [201, 204].contains(&status);
             let is_gone = method == b"DELETE " && expected.contains(&404) && status == 204;
-            assert!(expected.contains(&status) || is_made || is_gone, "{path:.60} {}: {status}", method.escape_ascii());
-            assert!(find(&answers, SECRET.as_bytes()).is_none() && find(&answers, b"root:").is_none(), "{path}");
+            assert!(
+                expected.contains(&status) || is_made || is_gone,
+                "{path:.60} {}: {status}",
+                method.escape_ascii()
+            );
+            assert!(
+                find(&answers, SECRET.as_bytes()).is_none() && find(&answers, b"root:").is_none(),
+                "{path}"
+            );
             if is_made {
                 // As it was for those that come after.
                 clear(&served);
@@ -96,7 +104,10 @@ fn d1_no_path_leads_out() {
 fn clear(served: &Served) {
     for entry in fs::read_dir(served.root()).unwrap() {
         let path = entry.unwrap().path();
-        if path.file_name().is_some_and(|name| name != ".haul" && name != "a") {
+        if path
+            .file_name()
+            .is_some_and(|name| name != ".haul" && name != "a")
+        {
             let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
         }
     }
@@ -132,9 +143,16 @@ fn d1_names_that_only_look_odd_are_names() {
     ] {
         for road in Road::ALL {
             let answer = served.put(road, path, &[], path.as_bytes());
-            assert!([201, 204].contains(&answer.status), "{path} {road:?}: {answer:?}");
+            assert!(
+                [201, 204].contains(&answer.status),
+                "{path} {road:?}: {answer:?}"
+            );
             let answer = served.ask(road, "GET", path, &[]);
-            assert_eq!((answer.status, answer.text().as_str()), (200, path), "{road:?}");
+            assert_eq!(
+                (answer.status, answer.text().as_str()),
+                (200, path),
+                "{road:?}"
+            );
         }
         use std::os::unix::ffi::OsStrExt as _;
         let path = served.root().join(std::ffi::OsStr::from_bytes(name));
@@ -176,7 +194,13 @@ fn d2_links_that_lead_out_lead_nowhere() {
     for path in ["/up/", "/top/"] {
         assert_ne!(served.get(path).status, 200, "{path}");
     }
-    for path in ["/file", "/relative", "/up/secret", "/top/etc/passwd", "/loop"] {
+    for path in [
+        "/file",
+        "/relative",
+        "/up/secret",
+        "/top/etc/passwd",
+        "/loop",
+    ] {
         for road in Road::ALL {
             let answer = served.ask(road, "GET", path, &[]);
             assert_eq!(answer.status, 404, "{path} {road:?}");
@@ -187,14 +211,23 @@ fn d2_links_that_lead_out_lead_nowhere() {
     // Nothing is made or removed behind one.
     for path in ["/up/new", "/top/tmp/haul-was-here", "/up/secret"] {
         let answer = served.put(Road::Plain, path, &[], b"overwritten");
-        assert!([403, 404, 409].contains(&answer.status), "{path}: {answer:?}");
+        assert!(
+            [403, 404, 409].contains(&answer.status),
+            "{path}: {answer:?}"
+        );
         let answer = served.ask(Road::Plain, "DELETE", path, &[]);
-        assert!([403, 404, 409].contains(&answer.status), "{path}: {answer:?}");
+        assert!(
+            [403, 404, 409].contains(&answer.status),
+            "{path}: {answer:?}"
+        );
     }
     // An upload to a link's own name replaces the link, a DELETE removes it.
     assert!([201, 204].contains(&served.put(Road::Plain, "/file", &[], b"mine").status));
     assert_eq!(served.get("/file").text(), "mine");
-    assert_eq!(served.ask(Road::Plain, "DELETE", "/relative", &[]).status, 204);
+    assert_eq!(
+        served.ask(Road::Plain, "DELETE", "/relative", &[]).status,
+        204
+    );
     assert!(root.join("relative").symlink_metadata().is_err());
     assert_eq!(fs::read_to_string(served.secret()).unwrap(), SECRET);
     assert!(!root.join("../new").exists());
@@ -217,7 +250,14 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
             let mut swapped = 0;
             while !over.load(Ordering::Relaxed) {
                 let (d, link) = (root.join("d"), root.join("link"));
-                rustix::fs::renameat_with(rustix::fs::CWD, &d, rustix::fs::CWD, &link, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+                rustix::fs::renameat_with(
+                    rustix::fs::CWD,
+                    &d,
+                    rustix::fs::CWD,
+                    &link,
+                    rustix::fs::RenameFlags::EXCHANGE,
+                )
+                .unwrap();
                 swapped += 1;
             }
             swapped
@@ -233,7 +273,13 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
                     other => panic!("{other}"),
                 }
                 assert!(!answer.text().contains(SECRET));
-                client.send(crate::client::request("PUT", "/d/new", &[("Content-Length", "3")])).send("new");
+                client
+                    .send(crate::client::request(
+                        "PUT",
+                        "/d/new",
+                        &[("Content-Length", "3")],
+                    ))
+                    .send("new");
                 let put = client.answer_to("PUT");
                 assert!([201, 204, 403, 404, 409].contains(&put.status), "{put:?}");
             }
@@ -243,6 +289,10 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
         swapper.join().unwrap()
     });
     assert!(swapped > 100);
-    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1, "something was made outside");
+    assert_eq!(
+        fs::read_dir(&outside).unwrap().count(),
+        1,
+        "something was made outside"
+    );
     assert_eq!(fs::read_to_string(outside.join("f")).unwrap(), SECRET);
 }
