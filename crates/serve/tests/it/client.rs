@@ -341,6 +341,21 @@ impl Client {
         std::mem::take(&mut self.came)
     }
 
+    /// Everything until the server has gone, in whatever way.
+    pub(crate) fn until_gone(&mut self) -> Vec<u8> {
+        while let Ok(1..) = self.read() {}
+        assert!(Instant::now() < self.deadline, "the server never went");
+        std::mem::take(&mut self.came)
+    }
+
+    /// Goes with a reset: what the server has sent is not taken.
+    pub(crate) fn reset(self) {
+        if let Socket::Tcp(socket) = &self.socket {
+            let socket = socket2::SockRef::from(socket);
+            socket.set_linger(Some(Duration::ZERO)).unwrap();
+        }
+    }
+
     /// Nothing more comes, and the connection ends.
     #[track_caller]
     pub(crate) fn ends(&mut self) {

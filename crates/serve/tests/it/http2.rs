@@ -78,6 +78,8 @@ pub(crate) async fn exchange(
     let (answer, mut stream) = sender.send_request(request, body.is_none())?;
     if let Some(body) = body {
         send(&mut stream, body).await?;
+        // Whoever answered early may have reset it.
+        let _ = stream.send_data(Bytes::new(), true);
     }
     let (head, mut incoming) = answer.await?.into_parts();
     let mut body = Vec::new();
@@ -97,8 +99,8 @@ pub(crate) async fn exchange(
     })
 }
 
-/// Sends a body as far as there is room for it; one that is not wanted ends early.
-async fn send(stream: &mut h2::SendStream<Bytes>, mut body: &[u8]) -> Result<(), h2::Error> {
+/// Sends bytes of a body; where they are not wanted any more it ends early.
+pub(crate) async fn send(stream: &mut h2::SendStream<Bytes>, mut body: &[u8]) -> Result<(), h2::Error> {
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
         let Some(room) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else {
@@ -108,5 +110,5 @@ async fn send(stream: &mut h2::SendStream<Bytes>, mut body: &[u8]) -> Result<(),
         stream.send_data(Bytes::copy_from_slice(now), false)?;
         body = later;
     }
-    stream.send_data(Bytes::new(), true)
+    Ok(())
 }

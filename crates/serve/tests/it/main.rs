@@ -9,4 +9,8 @@ mod client;
 mod harness;
 mod http2;
 mod rows_d1;
+mod rows_d3;
+mod rows_d4;
+mod rows_d5;
+mod rows_d6;
 mod smuggling;
