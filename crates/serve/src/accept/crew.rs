@@ -16,6 +16,7 @@ use super::Accept;
 use super::accepting::{Accepted, Context, Deal, accepting, serve};
 use crate::Server;
 use crate::listen::Listener;
+use crate::observe::{Fault, Metrics};
 
 /// Connections that may wait for one thread of those that they are dealt to.
 const DEALT: usize = 1024;
@@ -187,7 +188,7 @@ impl Crew {
                     accepts.spawn(accepting(listener, tls, context.clone(), here));
                 }
                 let accepted = all(accepts, &abort).await;
-                finish(&context.tasks, &abort).await;
+                finish(&context, &abort).await;
                 accepted
             })
         })
@@ -211,7 +212,7 @@ impl Crew {
                             .tasks
                             .spawn(serve(accepted, tls, context.clone(), permit));
                     }
-                    finish(&context.tasks, &abort).await;
+                    finish(&context, &abort).await;
                     Ok(())
                 })
             })?;
@@ -224,6 +225,7 @@ impl Crew {
                     let deal = InTurn {
                         to: to.clone(),
                         next: 0,
+                        metrics: Arc::clone(&context.server.options.metrics),
                     };
                     accepts.spawn(accepting(listener, tls, context.clone(), deal));
                 }
@@ -286,12 +288,15 @@ async fn all(
     }
 }
 
-/// Waits for connections to end.
-async fn finish(tasks: &TaskTracker, abort: &CancellationToken) {
-    tasks.close();
+/// Waits for connections to end, or counts those that did not.
+async fn finish(context: &Context, abort: &CancellationToken) {
+    context.tasks.close();
     tokio::select! {
-        () = abort.cancelled() => {}
-        () = tasks.wait() => {}
+        () = abort.cancelled() => {
+            let metrics = &context.server.options.metrics;
+            (0..context.tasks.len()).for_each(|_| metrics.fault(Fault::GraceTimeout));
+        }
+        () = context.tasks.wait() => {}
     }
 }
 
@@ -316,6 +321,7 @@ impl Deal for Here {
 struct InTurn {
     to: Vec<mpsc::Sender<Dealt>>,
     next: usize,
+    metrics: Arc<Metrics>,
 }
 
 impl Deal for InTurn {
@@ -337,5 +343,6 @@ impl Deal for InTurn {
                 ) => dealt = back,
             }
         }
+        self.metrics.refused_connection();
     }
 }

@@ -36,6 +36,9 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
 const BUFFER: usize = 256 << 10;
 
+/// Bytes of the longest head: more than any proxy passes on.
+const HEAD: usize = 64 << 10;
+
 /// Which protocol was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -143,6 +146,9 @@ impl Driver {
     ) -> Result<(), Early> {
         let mut connection = http1::Builder::new()
             .max_buf_size(BUFFER)
+            .max_header_size(HEAD)
+            // Whoever sends a request and says that nothing more will come still wants the answer.
+            .half_close(true)
             .serve_connection(TokioIo::new(wire), service);
         let ended = self
             .turns(|cx, is_ending| {

@@ -16,6 +16,12 @@ use super::line::{Line, Pause};
 use crate::body::Body;
 use crate::observe::{Fault, Record};
 
+/// What a log has for a request whose peer went away before there was an answer: no status of HTTP's, but what nginx made usual.
+const GONE: StatusCode = match StatusCode::from_u16(499) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
 /// A request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -27,6 +33,8 @@ pub(crate) struct Exchange {
     sent_before: u64,
     /// What a log tells beyond what is counted. None without a log.
     told: Option<Box<Told>>,
+    /// Whether an answer to it exists, which ends it.
+    is_answered: bool,
 }
 
 /// What a log tells.
@@ -86,6 +94,7 @@ impl Exchange {
             began: Instant::now(),
             sent_before: line.sent(),
             told,
+            is_answered: false,
         }
     }
 
@@ -97,13 +106,14 @@ impl Exchange {
     }
 
     /// It is answered.
-    pub(crate) fn answered(self, mut answer: Response<Body>) -> Response<Watched> {
+    pub(crate) fn answered(mut self, mut answer: Response<Body>) -> Response<Watched> {
         if self.line.is_last() {
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(CONNECTION, close);
         }
         let now = self.line.now();
         self.line.patience().response_begun(now);
+        self.is_answered = true;
         let status = answer.status();
         // What has no body by its nature is whole at once: hyper does not ask for it.
         let is_whole = self.method == Method::HEAD || answer.body().is_end_stream();
@@ -117,25 +127,44 @@ impl Exchange {
     }
 }
 
+impl Drop for Exchange {
+    /// Its peer went away before there was an answer.
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let now = self.line.now();
+            let mut patience = self.line.patience();
+            patience.response_begun(now);
+            patience.response_done(now);
+            drop(patience);
+            self.tell(GONE, 0, true);
+        }
+    }
+}
+
 impl Finished {
     /// Counts it, and logs it.
-    pub(super) fn tell(&self, line: &Line, is_cut_short: bool) {
-        let Exchange {
+    pub(super) fn tell(&self, is_cut_short: bool) {
+        let is_cut_short = is_cut_short || self.is_cut_short;
+        self.exchange.tell(self.status, self.given, is_cut_short);
+    }
+}
+
+impl Exchange {
+    fn tell(&self, status: StatusCode, given: u64, is_cut_short: bool) {
+        let Self {
+            line,
             method,
             began,
             told,
             ..
-        } = &self.exchange;
+        } = self;
         let (took, options) = (began.elapsed(), &line.server.options);
-        let is_cut_short = is_cut_short || self.is_cut_short;
         // Of what was cut short nobody knows but the wire, which has sent heads, too.
         let sent = match is_cut_short {
-            true => self
-                .given
-                .min(line.sent().saturating_sub(self.exchange.sent_before)),
-            false => self.given,
+            true => given.min(line.sent().saturating_sub(self.sent_before)),
+            false => given,
         };
-        options.metrics.request(method, self.status, took);
+        options.metrics.request(method, status, took);
         options.metrics.sent(sent);
         if is_cut_short {
             options.metrics.fault(Fault::Aborted);
@@ -150,7 +179,7 @@ impl Finished {
             method: method.clone(),
             target: told.target.clone(),
             version: told.version,
-            status: self.status,
+            status,
             sent,
             received: told.received,
             took,

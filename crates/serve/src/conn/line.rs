@@ -27,7 +27,7 @@ pub(crate) struct Line {
     /// Whether it is encrypted.
     pub(crate) is_tls: bool,
     /// Mappings that it was lent; `None` where the kernel cannot send files.
-    pub(crate) ledger: Option<Ledger>,
+    ledger: Option<Ledger>,
     /// What times are since.
     began: Instant,
     /// How long the peer is waited for.
@@ -93,6 +93,17 @@ impl Line {
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
         }
+    }
+
+    /// Mappings that it was lent.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Where mappings may be lent: not on HTTP/2, which looks into what it sends.
+    pub(crate) fn lends(&self) -> Option<&Ledger> {
+        let is_in_order = self.is_in_order.load(Ordering::Relaxed);
+        self.ledger.as_ref().filter(|_| is_in_order)
     }
 
     /// Since the connection began.
@@ -204,6 +215,10 @@ impl Line {
     pub(crate) fn flushed(&self) {
         if self.any_finished.load(Ordering::Acquire) {
             self.settle(false);
+            // A connection that waits for its next request keeps no file open.
+            if let Some(ledger) = &self.ledger {
+                ledger.clear();
+            }
         }
     }
 
@@ -223,6 +238,6 @@ impl Line {
     fn over(&self, finished: &Finished, is_cut_short: bool) {
         let now = self.now();
         self.patience().response_done(now);
-        finished.tell(self, is_cut_short);
+        finished.tell(is_cut_short);
     }
 }

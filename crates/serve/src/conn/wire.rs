@@ -96,7 +96,7 @@ impl<S: Transport> Wire<S> {
             }
             None => usize::MAX,
         };
-        let first = match &self.line.ledger {
+        let first = match self.line.ledger() {
             Some(ledger) => ledger.first(slices),
             None => Stretch::Memory(slices.len()),
         };

@@ -189,7 +189,7 @@ impl<'a> Roads<'a> {
     /// For `total` bytes of an object.
     fn new(line: &'a Line, object: &'a Arc<Object>, total: u64) -> Self {
         let is_small = total <= SMALL;
-        let ledger = line.ledger.as_ref().filter(|_| !is_small);
+        let ledger = line.lends().filter(|_| !is_small);
         // Without room for a mapping it is read, as it is everywhere else.
         let mapped = ledger.and_then(|ledger| {
             let mapped = Mapped::new(Arc::clone(object)).ok()?;

@@ -36,6 +36,15 @@ impl Ledger {
         self.any.store(true, Ordering::Release);
     }
 
+    /// Forgets what is back.
+    pub(crate) fn clear(&self) {
+        if self.any.load(Ordering::Acquire) {
+            let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+            lent.retain(|mapped| Arc::strong_count(mapped) > 1);
+            self.any.store(!lent.is_empty(), Ordering::Release);
+        }
+    }
+
     /// What is to be written first. There is no empty slice among them.
     pub(crate) fn first(&self, slices: &[IoSlice<'_>]) -> Stretch {
         if !self.any.load(Ordering::Acquire) {
