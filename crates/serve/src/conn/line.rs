@@ -46,6 +46,8 @@ pub(crate) struct Line {
     had_body: AtomicBool,
     /// Whether the request that is being answered is the last one.
     is_last: AtomicBool,
+    /// Whether bytes of its body are still to come.
+    lacks_body: AtomicBool,
     /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
     /// Of those, bytes that the peer had taken at the last look.
@@ -89,6 +91,7 @@ impl Line {
             peer_ended: AtomicBool::new(false),
             had_body: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
+            lacks_body: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
@@ -151,9 +154,10 @@ impl Line {
         self.peer_ended.store(true, Ordering::Relaxed);
     }
 
-    /// A request has a body.
+    /// A request of HTTP/1.1 has a body.
     pub(crate) fn has_body(&self) {
         self.had_body.store(true, Ordering::Relaxed);
+        self.lacks_body.store(true, Ordering::Relaxed);
     }
 
     /// No request is taken after the one that is being answered.
@@ -161,9 +165,15 @@ impl Line {
         self.is_last.store(true, Ordering::Relaxed);
     }
 
-    /// Whether that was said.
+    /// The body of the request that is being answered is here.
+    pub(crate) fn body_came(&self) {
+        self.lacks_body.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a request that is answered now is the last one: that was said, or its body is left where it is, and where the next
+    /// one begins nobody knows who was not let send it (RFC 9110 10.1.1).
     pub(crate) fn is_last(&self) -> bool {
-        self.is_last.load(Ordering::Relaxed)
+        self.is_last.load(Ordering::Relaxed) || self.lacks_body.load(Ordering::Relaxed)
     }
 
     /// Whether something may still come that nobody waits for.

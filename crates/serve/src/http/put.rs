@@ -11,7 +11,7 @@ use bytes::Bytes;
 use haul_plan::serving::{Conditions, Outcome, sent_digests};
 use haul_plan::{Checksum, Expected};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, EXPECT, HeaderMap};
 
 use super::Server;
 use super::answer::{Answer, Instead, bare, of_store, plain};
@@ -53,6 +53,9 @@ pub(crate) struct Asked {
     digests: Vec<Checksum>,
     /// Bytes that may come.
     pub(crate) most: u64,
+    /// Whether conditions are looked at before the body comes, too. Little that is on its way is sooner read than refused: that
+    /// would end the connection.
+    is_asked_first: bool,
 }
 
 impl Asked {
@@ -63,6 +66,7 @@ impl Asked {
             conditions: Conditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
+            is_asked_first: false,
         }
     }
 
@@ -91,6 +95,8 @@ impl Asked {
             conditions: Conditions::parse(headers),
             digests: digests.into_iter().map(checksum).collect(),
             most,
+            is_asked_first: headers.contains_key(EXPECT)
+                || length.is_none_or(|length| length > SMALL as u64),
         })
     }
 }
@@ -177,8 +183,9 @@ pub(crate) async fn put(
         conditions,
         digests,
         most,
+        is_asked_first,
     } = asked;
-    if !conditions.is_empty() {
+    if is_asked_first && !conditions.is_empty() {
         // Nobody sends a gigabyte to learn that it was not wanted; what counts is the look at the end.
         let (store, key, conditions) = (Arc::clone(&store), key.clone(), conditions.clone());
         let _pause = line.pause();

@@ -96,7 +96,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let (head, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.line, &head);
-        if !body.is_end_stream() {
+        if head.version < Version::HTTP_2 && !body.is_end_stream() {
             self.line.has_body();
         }
         if let Err(answer) = self.is_plain(&head, &body) {
