@@ -8,9 +8,12 @@
 mod client;
 mod harness;
 mod http2;
+mod multipart;
 mod rows_d1;
 mod rows_d3;
 mod rows_d4;
 mod rows_d5;
 mod rows_d6;
+mod rows_d7;
+mod rows_d8;
 mod smuggling;
