@@ -238,24 +238,28 @@ impl Client {
     /// Reads an answer's head.
     #[track_caller]
     pub(crate) fn head(&mut self) -> Answer {
+        match self.head_or_end() {
+            Some(head) => head,
+            None => panic!(
+                "no answer, but {:?} and the end",
+                self.came.escape_ascii().to_string()
+            ),
+        }
+    }
+
+    /// Reads an answer's head, if there is one before the end.
+    pub(crate) fn head_or_end(&mut self) -> Option<Answer> {
         let end = loop {
             if let Some(at) = find(&self.came, b"\r\n\r\n") {
                 break at;
             }
-            match self.read() {
-                Ok(0) => panic!(
-                    "no answer, but {:?} and the end",
-                    self.came.escape_ascii().to_string()
-                ),
-                Ok(_) => {}
-                Err(error) => panic!(
-                    "no answer, but {:?} and {error}",
-                    self.came.escape_ascii().to_string()
-                ),
+            if !matches!(self.read(), Ok(1..)) {
+                assert!(Instant::now() < self.deadline, "there is no end");
+                return None;
             }
         };
         let head: Vec<u8> = self.came.drain(..end + 4).collect();
-        parse(&head[..end])
+        Some(parse(&head[..end]))
     }
 
     /// Reads an answer's body; of one that breaks off, what there was.
@@ -339,6 +343,13 @@ impl Client {
             }
         }
         std::mem::take(&mut self.came)
+    }
+
+    /// Nothing has come by now, not even the end.
+    pub(crate) fn has_nothing(&mut self) -> bool {
+        self.socket.wait(Duration::from_millis(5)).unwrap();
+        let read = self.stream.read(&mut [0]);
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && self.came.is_empty()
     }
 
     /// Everything until the server has gone, in whatever way.

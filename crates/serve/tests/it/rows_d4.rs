@@ -11,7 +11,7 @@ use crate::harness::{NAME, Served, Setup, eventually};
 use crate::http2;
 
 /// More than both ends' socket buffers hold.
-const LARGE: u64 = 24 << 20;
+const LARGE: u64 = 16 << 20;
 
 #[test]
 fn d4_the_last_of_two_uploads_wins_whole() {
@@ -96,9 +96,12 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
         ),
     ];
     for road in Road::ALL {
+        let is_second = matches!(road, Road::Http2 | Road::Http2Tls);
+        // HTTP/2's windows are smaller.
+        let old = if is_second { &old[..3 << 20] } else { &old[..] };
         for (index, (done, after)) in doings.iter().enumerate() {
             let served = Served::start();
-            served.file("key", &old);
+            served.file("key", old);
             let body = read_while(&served, road, || done(&served));
             assert!(body == old, "{road:?} {index}");
             let now = served.ask(road, "GET", "/key", &[]);
