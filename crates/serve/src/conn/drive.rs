@@ -172,6 +172,11 @@ impl Driver {
                 let _ = leave(wire, true).await;
                 Err(error.into())
             }
+            // In good order: who kept a connection for later is not to take its end for an attack.
+            Err(error @ Early::Tired(Tired::Idle)) => {
+                let _ = leave(wire, false).await;
+                Err(error)
+            }
             Err(error) => Err(error),
             Ok(()) => {
                 // Whatever is the matter now, the answers were given.
