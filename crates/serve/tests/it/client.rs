@@ -352,6 +352,19 @@ impl Client {
         read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && self.came.is_empty()
     }
 
+    /// Whether the server has gone, or says that it does. Takes what has come by now.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.socket.wait(Duration::from_millis(5)).unwrap();
+        let mut buffer = [0; 4096];
+        match self.stream.read(&mut buffer) {
+            Ok(read) => {
+                self.came.extend_from_slice(&buffer[..read]);
+                read == 0
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
     /// Everything until the server has gone, in whatever way.
     pub(crate) fn until_gone(&mut self) -> Vec<u8> {
         while let Ok(1..) = self.read() {}

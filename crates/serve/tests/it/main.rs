@@ -19,4 +19,5 @@ mod rows_d5;
 mod rows_d6;
 mod rows_d7;
 mod rows_d8;
+mod rows_d9;
 mod smuggling;
