@@ -100,7 +100,10 @@ pub(crate) async fn exchange(
 }
 
 /// Sends bytes of a body; where they are not wanted any more it ends early.
-pub(crate) async fn send(stream: &mut h2::SendStream<Bytes>, mut body: &[u8]) -> Result<(), h2::Error> {
+pub(crate) async fn send(
+    stream: &mut h2::SendStream<Bytes>,
+    mut body: &[u8],
+) -> Result<(), h2::Error> {
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
         let Some(room) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else {

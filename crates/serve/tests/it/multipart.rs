@@ -31,7 +31,9 @@ pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
         let end = find(part, b"\r\n\r\n").expect("a part's head");
         let head = std::str::from_utf8(&part[..end]).unwrap();
         let field = |name: &str| {
-            let mut lines = head.split("\r\n").filter_map(|line| line.strip_prefix(name));
+            let mut lines = head
+                .split("\r\n")
+                .filter_map(|line| line.strip_prefix(name));
             let value = lines.next().expect("a part's field");
             assert!(lines.next().is_none(), "{head}");
             value.to_owned()
@@ -45,7 +47,9 @@ pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
             len,
             range: range.clone(),
         });
-        rest = body[range.len()..].strip_prefix(next.as_bytes()).expect("a boundary");
+        rest = body[range.len()..]
+            .strip_prefix(next.as_bytes())
+            .expect("a boundary");
     }
     assert_eq!(rest, b"--\r\n");
     parts
@@ -54,7 +58,11 @@ pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
 /// Reads `bytes A-B/LEN`.
 #[track_caller]
 pub(crate) fn content_range(value: &str) -> (Range<usize>, usize) {
-    let (range, len) = value.strip_prefix("bytes ").unwrap().split_once('/').unwrap();
+    let (range, len) = value
+        .strip_prefix("bytes ")
+        .unwrap()
+        .split_once('/')
+        .unwrap();
     let (first, last) = range.split_once('-').unwrap();
     let [first, last, len] = [first, last, len].map(|number| number.parse::<usize>().unwrap());
     assert!(first <= last && last < len, "{value}");

@@ -16,7 +16,8 @@ fn d11_one_too_many_waits_until_another_leaves() {
         setup.crew.connections = 2;
         let served = setup.start();
         served.file("f", "here");
-        let [mut first, mut second] = [Road::Plain, Road::Unix].map(|road| Client::on(&served, road));
+        let [mut first, mut second] =
+            [Road::Plain, Road::Unix].map(|road| Client::on(&served, road));
         for client in [&mut first, &mut second] {
             assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
         }
@@ -32,7 +33,11 @@ fn d11_one_too_many_waits_until_another_leaves() {
         drop((second, third));
         // Their places are free again.
         for road in Road::ALL {
-            assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here", "{accept} {road:?}");
+            assert_eq!(
+                served.ask(road, "GET", "/f", &[]).text(),
+                "here",
+                "{accept} {road:?}"
+            );
         }
     }
 }
@@ -59,12 +64,20 @@ fn d11_without_descriptors_it_waits_until_there_are_some() {
         return run_out();
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "rows_d11::d11_without_descriptors_it_waits_until_there_are_some", "--nocapture"])
+        .args([
+            "--exact",
+            "rows_d11::d11_without_descriptors_it_waits_until_there_are_some",
+            "--nocapture",
+        ])
         .env(CHILD, "1")
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
 }
 
 fn run_out() {

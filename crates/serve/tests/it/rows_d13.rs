@@ -35,7 +35,10 @@ impl Done {
     const ALL: [Self; 4] = [Self::Emptied, Self::Halved, Self::Torn, Self::Grown];
 
     fn to(self, served: &Served) {
-        let mut file = File::options().append(true).open(served.root().join("f")).unwrap();
+        let mut file = File::options()
+            .append(true)
+            .open(served.root().join("f"))
+            .unwrap();
         let half = file.metadata().unwrap().len() / 2;
         match self {
             Self::Emptied => file.set_len(0).unwrap(),
@@ -66,10 +69,18 @@ fn d13_a_file_that_shrinks_ends_the_answer_and_not_the_server() {
             assert!(file.starts_with(&came.bytes), "{why}");
             assert!(came.is_whole == (came.bytes.len() == file.len()), "{why}");
             // The next one is served, of this file as it is now and of others.
-            assert_eq!(served.ask(road, "GET", "/other", &[]).text(), "as ever", "{why}");
+            assert_eq!(
+                served.ask(road, "GET", "/other", &[]).text(),
+                "as ever",
+                "{why}"
+            );
             let now = std::fs::metadata(served.root().join("f")).unwrap().len();
             let head = served.ask(road, "HEAD", "/f", &[]);
-            assert_eq!(head.field("content-length").unwrap_or("0"), now.to_string(), "{why}");
+            assert_eq!(
+                head.field("content-length").unwrap_or("0"),
+                now.to_string(),
+                "{why}"
+            );
         }
     }
 }
@@ -105,7 +116,10 @@ fn read(served: &Served, road: Road, done: Done) -> Came {
                     Some(Err(_)) => break false,
                     Some(Ok(data)) => {
                         bytes.extend_from_slice(&data);
-                        incoming.flow_control().release_capacity(data.len()).unwrap();
+                        incoming
+                            .flow_control()
+                            .release_capacity(data.len())
+                            .unwrap();
                     }
                 }
                 if waiting && bytes.len() > 30_000 {

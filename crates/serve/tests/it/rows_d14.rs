@@ -33,16 +33,24 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
         let mut writers = Road::FIRST.map(|road| Client::on(&served, road));
         for (index, writer) in writers.iter_mut().enumerate() {
             let path = format!("/put-{index}");
-            writer.send(request("PUT", &path, &[("Content-Length", "1000000")])).send(vec![b'x'; 500_000]);
+            writer
+                .send(request("PUT", &path, &[("Content-Length", "1000000")]))
+                .send(vec![b'x'; 500_000]);
         }
-        eventually("all are being written", || served.temporaries() == writers.len());
+        eventually("all are being written", || {
+            served.temporaries() == writers.len()
+        });
         // A head of which the rest has not come yet is no request.
         let mut begun = Client::plain(&served);
         begun.send("GET /f HTTP/1.1\r\nHost: x\r\n");
         let (plain, unix) = (served.plain, served.unix.clone());
         served.stopper().cancel();
-        eventually("idle connections end", || idle.iter_mut().all(|client| matches!(client.read(), Ok(0))));
-        eventually("no more are accepted", || is_refused(TcpStream::connect(plain)));
+        eventually("idle connections end", || {
+            idle.iter_mut().all(|client| matches!(client.read(), Ok(0)))
+        });
+        eventually("no more are accepted", || {
+            is_refused(TcpStream::connect(plain))
+        });
         eventually("nor there", || is_refused(UnixStream::connect(&unix)));
         std::thread::scope(|scope| {
             let ended = scope.spawn(|| served.end(LIMIT));
@@ -55,13 +63,20 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
             }
             for reader in &mut readers {
                 let all = reader.rest();
-                assert!(all.ends_with(&file[1000..]), "{accept}: {} bytes", all.len());
+                assert!(
+                    all.ends_with(&file[1000..]),
+                    "{accept}: {} bytes",
+                    all.len()
+                );
             }
             drop(begun);
             assert_eq!(ended.join().unwrap(), Ending::Clean, "{accept}");
         });
         for index in 0..writers.len() {
-            assert_eq!(served.holds(&format!("put-{index}")).unwrap().len(), 1_000_000);
+            assert_eq!(
+                served.holds(&format!("put-{index}")).unwrap().len(),
+                1_000_000
+            );
         }
         assert_eq!(served.temporaries(), 0);
     }
@@ -84,12 +99,21 @@ fn d14_whoever_takes_too_long_is_cut_off() {
             stuck.send(request("GET", "/f", &[]));
             stuck.take(1).unwrap();
             let mut writer = Client::on(&served, road);
-            writer.send(request("PUT", "/key", &[("Content-Length", "1000000")])).send(vec![b'x'; 500_000]);
+            writer
+                .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
+                .send(vec![b'x'; 500_000]);
             eventually("it is being written", || served.temporaries() == 1);
             let began = Instant::now();
-            assert_eq!(served.end(Duration::from_millis(300)), Ending::CutOff, "{accept} {road:?}");
+            assert_eq!(
+                served.end(Duration::from_millis(300)),
+                Ending::CutOff,
+                "{accept} {road:?}"
+            );
             let took = began.elapsed();
-            assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(10), "{took:?}");
+            assert!(
+                took >= Duration::from_millis(300) && took < Duration::from_secs(10),
+                "{took:?}"
+            );
             // Short, and seen to be.
             assert!(stuck.until_gone().len() < file.len());
             assert_eq!(served.holds("key").unwrap(), b"old", "{accept} {road:?}");
@@ -105,7 +129,11 @@ fn d14_a_server_that_has_nothing_to_do_ends_at_once() {
         let _idle = Road::FIRST.map(|road| Client::on(&served, road));
         let began = Instant::now();
         assert_eq!(served.end(LIMIT), Ending::Clean, "{accept}");
-        assert!(began.elapsed() < LIMIT / 3, "{accept}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < LIMIT / 3,
+            "{accept}: {:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -129,7 +157,10 @@ fn d14_streams_of_http2_are_finished() {
                 let mut body = Vec::new();
                 while let Some(data) = incoming.data().await {
                     let data = data.unwrap();
-                    incoming.flow_control().release_capacity(data.len()).unwrap();
+                    incoming
+                        .flow_control()
+                        .release_capacity(data.len())
+                        .unwrap();
                     body.extend_from_slice(&data);
                 }
                 body

@@ -84,7 +84,14 @@ fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
     served.file("key", "old");
     for road in Road::FIRST {
         for upload in framings(&body) {
-            for cut in [70_000, 600_000, 1 << 20, (2 << 20) + 1, upload.len() - 6, upload.len() - 1] {
+            for cut in [
+                70_000,
+                600_000,
+                1 << 20,
+                (2 << 20) + 1,
+                upload.len() - 6,
+                upload.len() - 1,
+            ] {
                 for is_reset in [false, true] {
                     let mut client = Client::on(&served, road);
                     client.send(&upload[..cut]);
@@ -148,8 +155,11 @@ fn break_off(served: &Served, road: Road, ends: Ends, length: usize) {
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let upload = async {
             let mut sender = sender.ready().await.unwrap();
-            let request = Request::put(format!("http://{NAME}/key")).header("content-length", "1000000");
-            let (answer, mut stream) = sender.send_request(request.body(()).unwrap(), false).unwrap();
+            let request =
+                Request::put(format!("http://{NAME}/key")).header("content-length", "1000000");
+            let (answer, mut stream) = sender
+                .send_request(request.body(()).unwrap(), false)
+                .unwrap();
             http2::send(&mut stream, &vec![b'x'; length]).await.unwrap();
             if length > 100_000 {
                 // It has been begun on the disk.

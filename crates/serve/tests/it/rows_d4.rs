@@ -16,7 +16,11 @@ const LARGE: u64 = 16 << 20;
 #[test]
 fn d4_the_last_of_two_uploads_wins_whole() {
     let served = Served::start();
-    for (size, road) in [(100, Road::Plain), (1 << 20, Road::Plain), (1 << 20, Road::Tls)] {
+    for (size, road) in [
+        (100, Road::Plain),
+        (1 << 20, Road::Plain),
+        (1 << 20, Road::Tls),
+    ] {
         let [first, second] = [b'1', b'2'].map(|byte| vec![byte; size]);
         let length = size.to_string();
         let head = request("PUT", "/key", &[("Content-Length", &length)]);
@@ -47,7 +51,8 @@ fn d4_every_reader_sees_one_version_while_many_write() {
         served.file("key", version(0));
         let (reads, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (served, reads, writes) = (&served, &reads, &writes);
-        let is_over = move || reads.load(Ordering::Relaxed) > 300 && writes.load(Ordering::Relaxed) > 100;
+        let is_over =
+            move || reads.load(Ordering::Relaxed) > 300 && writes.load(Ordering::Relaxed) > 100;
         std::thread::scope(|scope| {
             for road in [Road::Plain, Road::Tls] {
                 scope.spawn(move || {
@@ -56,7 +61,9 @@ fn d4_every_reader_sees_one_version_while_many_write() {
                         let number = writes.fetch_add(1, Ordering::Relaxed);
                         let body = version(number);
                         let length = body.len().to_string();
-                        client.send(request("PUT", "/key", &[("Content-Length", &length)])).send(body);
+                        client
+                            .send(request("PUT", "/key", &[("Content-Length", &length)]))
+                            .send(body);
                         assert_eq!(client.answer_to("PUT").status, 204);
                     }
                 });
@@ -68,8 +75,15 @@ fn d4_every_reader_sees_one_version_while_many_write() {
                         let answer = client.ask("GET", "/key", &[]);
                         assert_eq!(answer.status, 200);
                         let first = answer.body[0];
-                        assert!(answer.body.iter().all(|byte| *byte == first), "{road:?}: two versions");
-                        assert_eq!((answer.body.len() - 1000) % 30_000, 0, "{road:?}: part of one");
+                        assert!(
+                            answer.body.iter().all(|byte| *byte == first),
+                            "{road:?}: two versions"
+                        );
+                        assert_eq!(
+                            (answer.body.len() - 1000) % 30_000,
+                            0,
+                            "{road:?}: part of one"
+                        );
                         reads.fetch_add(1, Ordering::Relaxed);
                     }
                 });
@@ -85,8 +99,14 @@ type Done = fn(&Served);
 fn d4_a_reader_that_is_under_way_gets_its_version() {
     let old = Content::random(4, LARGE).to_vec();
     let doings: [(Done, Option<&[u8]>); 3] = [
-        (|served| assert_eq!(served.put(Road::Plain, "/key", &[], b"new").status, 204), Some(b"new")),
-        (|served| assert_eq!(served.ask(Road::Plain, "DELETE", "/key", &[]).status, 204), None),
+        (
+            |served| assert_eq!(served.put(Road::Plain, "/key", &[], b"new").status, 204),
+            Some(b"new"),
+        ),
+        (
+            |served| assert_eq!(served.ask(Road::Plain, "DELETE", "/key", &[]).status, 204),
+            None,
+        ),
         (
             |served| {
                 served.file("other", "moved");
@@ -105,7 +125,11 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
             let body = read_while(&served, road, || done(&served));
             assert!(body == old, "{road:?} {index}");
             let now = served.ask(road, "GET", "/key", &[]);
-            assert_eq!((now.status == 200).then_some(&now.body[..]), *after, "{road:?} {index}");
+            assert_eq!(
+                (now.status == 200).then_some(&now.body[..]),
+                *after,
+                "{road:?} {index}"
+            );
         }
     }
 }
@@ -133,7 +157,10 @@ fn read_while(served: &Served, road: Road, done: impl FnOnce()) -> Vec<u8> {
             let (mut body, mut done) = (Vec::new(), Some(done));
             while let Some(data) = incoming.data().await {
                 let data = data.unwrap();
-                incoming.flow_control().release_capacity(data.len()).unwrap();
+                incoming
+                    .flow_control()
+                    .release_capacity(data.len())
+                    .unwrap();
                 body.extend_from_slice(&data);
                 if let Some(done) = done.take_if(|_| body.len() > 30_000) {
                     done();
@@ -154,7 +181,9 @@ fn d4_a_removal_ends_no_upload() {
     served.file("key", "old");
     let mut client = Client::plain(&served);
     let body = vec![b'n'; 200_000];
-    client.send(request("PUT", "/key", &[("Content-Length", "200000")])).send(&body[..100_000]);
+    client
+        .send(request("PUT", "/key", &[("Content-Length", "200000")]))
+        .send(&body[..100_000]);
     eventually("it is being written", || served.temporaries() == 1);
     assert_eq!(served.ask(Road::Plain, "DELETE", "/key", &[]).status, 204);
     assert_eq!(served.get("/key").status, 404);

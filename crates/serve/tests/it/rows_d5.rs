@@ -40,20 +40,42 @@ fn d5_conditions_decide_what_is_put_and_removed() {
         for (field, value, replaces, makes) in CONDITIONS {
             let put = |path| {
                 let tag = served.get("/key").tag().to_owned();
-                served.put(road, path, &[(field, &value.replace("TAG", &tag))], b"new").status
+                served
+                    .put(road, path, &[(field, &value.replace("TAG", &tag))], b"new")
+                    .status
             };
             served.file("key", "old");
-            let (replaced, made) = (if replaces { 204 } else { 412 }, if makes { 201 } else { 412 });
+            let (replaced, made) = (
+                if replaces { 204 } else { 412 },
+                if makes { 201 } else { 412 },
+            );
             assert_eq!(put("/key"), replaced, "{road:?} {field}: {value}");
             let now: &[u8] = if replaces { b"new" } else { b"old" };
-            assert_eq!(served.holds("key").unwrap(), now, "{road:?} {field}: {value}");
+            assert_eq!(
+                served.holds("key").unwrap(),
+                now,
+                "{road:?} {field}: {value}"
+            );
             assert_eq!(put("/fresh"), made, "{road:?} {field}: {value}");
-            assert_eq!(served.holds("fresh").is_some(), makes, "{road:?} {field}: {value}");
+            assert_eq!(
+                served.holds("fresh").is_some(),
+                makes,
+                "{road:?} {field}: {value}"
+            );
             let _ = std::fs::remove_file(served.root().join("fresh"));
             let tag = served.get("/key").tag().to_owned();
-            let removed = served.ask(road, "DELETE", "/key", &[(field, &value.replace("TAG", &tag))]);
+            let removed = served.ask(
+                road,
+                "DELETE",
+                "/key",
+                &[(field, &value.replace("TAG", &tag))],
+            );
             assert_eq!(removed.status, replaced, "{road:?} {field}: {value}");
-            assert_eq!(served.holds("key").is_none(), replaces, "{road:?} {field}: {value}");
+            assert_eq!(
+                served.holds("key").is_none(),
+                replaces,
+                "{road:?} {field}: {value}"
+            );
         }
     }
 }
@@ -67,9 +89,14 @@ fn d5_of_many_that_make_a_file_one_does() {
         std::thread::scope(|scope| {
             for road in [Road::Plain, Road::Tls, Road::Http2, Road::Plain] {
                 let (served, path, made) = (&served, &path, &made);
-                scope.spawn(move || match served.put(road, path, &[("If-None-Match", "*")], b"x").status {
-                    201 => drop(made.fetch_add(1, Ordering::Relaxed)),
-                    other => assert_eq!(other, 412),
+                scope.spawn(move || {
+                    match served
+                        .put(road, path, &[("If-None-Match", "*")], b"x")
+                        .status
+                    {
+                        201 => drop(made.fetch_add(1, Ordering::Relaxed)),
+                        other => assert_eq!(other, 412),
+                    }
                 });
             }
         });
@@ -111,7 +138,11 @@ fn d5_a_condition_must_hold_when_all_has_come() {
     served.file("key", "old");
     let tag = served.get("/key").tag().to_owned();
     let mut client = Client::plain(&served);
-    client.send(request("PUT", "/key", &[("If-Match", &tag), ("Content-Length", "200000")]));
+    client.send(request(
+        "PUT",
+        "/key",
+        &[("If-Match", &tag), ("Content-Length", "200000")],
+    ));
     client.send(vec![b'x'; 100_000]);
     eventually("it is being written", || served.temporaries() == 1);
     assert_eq!(served.put(Road::Plain, "/key", &[], b"newer").status, 204);
@@ -124,7 +155,10 @@ fn d5_a_condition_must_hold_when_all_has_come() {
 #[test]
 fn d5_digests_are_compared() {
     let served = Served::start();
-    let (right, wrong) = (format!("sha-256=:{SHA_256}:"), format!("sha-256=:{}:", SHA_256.replace('L', "M")));
+    let (right, wrong) = (
+        format!("sha-256=:{SHA_256}:"),
+        format!("sha-256=:{}:", SHA_256.replace('L', "M")),
+    );
     let cases: &[(&str, &str, bool)] = &[
         ("Content-MD5", MD5, true),
         ("Content-MD5", "XUFAKrxLKna5cZ2REBfFkQ==", false),
@@ -142,18 +176,34 @@ fn d5_digests_are_compared() {
         for (field, value, is_right) in cases {
             served.file("key", "old");
             let answer = served.put(road, "/key", &[(field, value)], b"hello");
-            assert_eq!(answer.status, if *is_right { 204 } else { 400 }, "{road:?} {field}: {value}");
+            assert_eq!(
+                answer.status,
+                if *is_right { 204 } else { 400 },
+                "{road:?} {field}: {value}"
+            );
             let now: &[u8] = if *is_right { b"hello" } else { b"old" };
-            assert_eq!(served.holds("key").unwrap(), now, "{road:?} {field}: {value}");
+            assert_eq!(
+                served.holds("key").unwrap(),
+                now,
+                "{road:?} {field}: {value}"
+            );
         }
     }
     // Two of which one is wrong.
     let fields = [("Content-MD5", MD5), ("Content-Digest", &wrong)];
-    assert_eq!(served.put(Road::Plain, "/fresh", &fields, b"hello").status, 400);
+    assert_eq!(
+        served.put(Road::Plain, "/fresh", &fields, b"hello").status,
+        400
+    );
     assert!(served.holds("fresh").is_none());
     // A large body is hashed piece by piece.
     let zeros = "sha-256=:MOFJVevOHSv34R7+Trk9RpoMM51xyuEWLjSwdBwyCKg=:";
-    let answer = served.put(Road::Plain, "/fresh", &[("Content-Digest", zeros)], &vec![0; 1 << 20]);
+    let answer = served.put(
+        Road::Plain,
+        "/fresh",
+        &[("Content-Digest", zeros)],
+        &vec![0; 1 << 20],
+    );
     assert_eq!(answer.status, 400);
     assert!(served.holds("fresh").is_none());
     eventually("temporaries are gone", || served.temporaries() == 0);
@@ -163,11 +213,20 @@ fn d5_digests_are_compared() {
 fn d5_a_digest_that_was_compared_is_kept_and_told() {
     let served = Served::start();
     let digest = format!("sha-256=:{SHA_256}:");
-    let put = served.put(Road::Plain, "/key", &[("Content-Digest", &digest)], b"hello");
+    let put = served.put(
+        Road::Plain,
+        "/key",
+        &[("Content-Digest", &digest)],
+        b"hello",
+    );
     for road in Road::ALL {
         let answer = served.ask(road, "GET", "/key", &[]);
         assert_eq!(answer.field("etag"), put.field("etag"), "{road:?}");
-        assert_eq!(answer.field("repr-digest"), put.field("repr-digest"), "{road:?}");
+        assert_eq!(
+            answer.field("repr-digest"),
+            put.field("repr-digest"),
+            "{road:?}"
+        );
     }
     if put.field("repr-digest").is_some() {
         assert_eq!(put.field("repr-digest"), Some(&*digest));
@@ -226,19 +285,55 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
         for (fields, body, comes) in [
             (&[("Content-Length", "5")][..], &b"hello"[..], (true, 201)),
             (&[("Content-Length", "5")], b"HELLO", (true, 204)),
-            (&[("Transfer-Encoding", "chunked")], b"5\r\nhello\r\n0\r\n\r\n", (true, 204)),
-            (&[("Content-Length", "5"), ("Content-MD5", MD5)], b"hello", (true, 204)),
-            (&[("Content-Length", "5"), ("Content-MD5", MD5)], b"HELLO", (true, 400)),
+            (
+                &[("Transfer-Encoding", "chunked")],
+                b"5\r\nhello\r\n0\r\n\r\n",
+                (true, 204),
+            ),
+            (
+                &[("Content-Length", "5"), ("Content-MD5", MD5)],
+                b"hello",
+                (true, 204),
+            ),
+            (
+                &[("Content-Length", "5"), ("Content-MD5", MD5)],
+                b"HELLO",
+                (true, 400),
+            ),
             // Known before a byte of it is sent.
             (&[("Content-Length", "11")], b"", (false, 413)),
-            (&[("Content-Length", "5"), ("If-None-Match", "*")], b"", (false, 412)),
-            (&[("Content-Length", "5"), ("If-Match", "\"x\"")], b"", (false, 412)),
-            (&[("Content-Length", "5"), ("Content-Range", "bytes 0-4/10")], b"", (false, 400)),
-            (&[("Content-Length", "5"), ("Content-MD5", "?")], b"", (false, 400)),
-            (&[("Transfer-Encoding", "chunked"), ("If-None-Match", "*")], b"", (false, 412)),
+            (
+                &[("Content-Length", "5"), ("If-None-Match", "*")],
+                b"",
+                (false, 412),
+            ),
+            (
+                &[("Content-Length", "5"), ("If-Match", "\"x\"")],
+                b"",
+                (false, 412),
+            ),
+            (
+                &[("Content-Length", "5"), ("Content-Range", "bytes 0-4/10")],
+                b"",
+                (false, 400),
+            ),
+            (
+                &[("Content-Length", "5"), ("Content-MD5", "?")],
+                b"",
+                (false, 400),
+            ),
+            (
+                &[("Transfer-Encoding", "chunked"), ("If-None-Match", "*")],
+                b"",
+                (false, 412),
+            ),
         ] {
             let mut client = Client::on(&served, road);
-            assert_eq!(expecting(&mut client, fields, body), comes, "{road:?} {fields:?}");
+            assert_eq!(
+                expecting(&mut client, fields, body),
+                comes,
+                "{road:?} {fields:?}"
+            );
         }
         std::fs::remove_file(served.root().join("key")).unwrap();
     }
@@ -249,16 +344,28 @@ fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
     let served = Served::start();
     served.file("key", "old");
     let mut client = Client::plain(&served);
-    let fields = [("Content-Length", "5"), ("If-None-Match", "*"), ("Expect", "100-continue")];
+    let fields = [
+        ("Content-Length", "5"),
+        ("If-None-Match", "*"),
+        ("Expect", "100-continue"),
+    ];
     client.send(request("PUT", "/key", &fields));
     let answer = client.answer_to("PUT");
     assert_eq!(answer.status, 412);
     // What the client sends next might be taken for the body, so nothing is.
     assert_eq!(answer.field("connection"), Some("close"));
-    assert!(client.try_send(request("GET", "/key", &[])).is_err() || client.until_gone().is_empty());
+    assert!(
+        client.try_send(request("GET", "/key", &[])).is_err() || client.until_gone().is_empty()
+    );
     // One whose body was read goes on.
     let mut client = Client::plain(&served);
-    client.send(request("PUT", "/key", &[("Content-Length", "5"), ("Content-MD5", MD5)])).send("HELLO");
+    client
+        .send(request(
+            "PUT",
+            "/key",
+            &[("Content-Length", "5"), ("Content-MD5", MD5)],
+        ))
+        .send("HELLO");
     let answer = client.answer_to("PUT");
     assert_eq!((answer.status, answer.field("connection")), (400, None));
     assert_eq!(client.ask("GET", "/key", &[]).text(), "old");
@@ -274,7 +381,11 @@ fn d5_uploads_of_every_framing() {
         client.send(request("PUT", "/empty", &[("Content-Length", "0")]));
         assert!([201, 204].contains(&client.answer_to("PUT").status));
         assert_eq!(served.get("/empty").body, b"");
-        client.send(request("PUT", "/chunks", &[("Transfer-Encoding", "chunked")]));
+        client.send(request(
+            "PUT",
+            "/chunks",
+            &[("Transfer-Encoding", "chunked")],
+        ));
         for chunk in ["1\r\na\r\n", "a\r\n0123456789\r\n", "0\r\n\r\n"] {
             client.send(chunk);
         }
@@ -285,7 +396,10 @@ fn d5_uploads_of_every_framing() {
         let long = haul_lab::Content::random(5, 3_000_001).to_vec();
         assert!([201, 204].contains(&served.put(road, "/long", &[], &long).status));
         assert!(served.holds("long").unwrap() == long, "{road:?}");
-        assert!(served.ask(road, "GET", "/long", &[]).body == long, "{road:?}");
+        assert!(
+            served.ask(road, "GET", "/long", &[]).body == long,
+            "{road:?}"
+        );
         let part = served.put(road, "/part", &[("Content-Range", "bytes 0-1/5")], b"ab");
         assert_eq!(part.status, 400, "{road:?}");
         assert!(served.holds("part").is_none());
@@ -308,7 +422,10 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
         let length = body.len().to_string();
         for (fields, body) in [
             (("Content-Length", &*length), body.clone()),
-            (("Transfer-Encoding", "chunked"), [b"800000\r\n", &body[..], b"\r\n0\r\n\r\n"].concat()),
+            (
+                ("Transfer-Encoding", "chunked"),
+                [b"800000\r\n", &body[..], b"\r\n0\r\n\r\n"].concat(),
+            ),
         ] {
             let mut client = Client::on(&served, road);
             client.send(request("PUT", "/key", &[fields]));
@@ -316,7 +433,10 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
             match client.try_send(&body) {
                 Ok(()) => {}
                 Err(error) => assert!(
-                    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset),
+                    matches!(
+                        error.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ),
                     "{error}"
                 ),
             }
@@ -328,8 +448,14 @@ fn d5_a_body_that_is_too_long_is_refused_and_whoever_sends_it_hears_so() {
         assert_eq!(served.put(road, "/key", &[], &body).status, 413, "{road:?}");
     }
     // To the byte.
-    assert_eq!(served.put(Road::Plain, "/key", &[], &body[..1000]).status, 204);
-    assert_eq!(served.put(Road::Plain, "/key", &[], &body[..1001]).status, 413);
+    assert_eq!(
+        served.put(Road::Plain, "/key", &[], &body[..1000]).status,
+        204
+    );
+    assert_eq!(
+        served.put(Road::Plain, "/key", &[], &body[..1001]).status,
+        413
+    );
     eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
@@ -356,7 +482,11 @@ fn d5_a_file_is_no_folder_and_a_folder_no_file() {
         assert_eq!(served.put(road, "/a/b/c/d", &[], b"deep").status, 201);
         assert_eq!(served.ask(road, "GET", "/a/b/c/d", &[]).text(), "deep");
         for path in ["/a/b/c/d", "/a/b/c/", "/a/b/", "/a/"] {
-            assert_eq!(served.ask(road, "DELETE", path, &[]).status, 204, "{road:?} {path}");
+            assert_eq!(
+                served.ask(road, "DELETE", path, &[]).status,
+                204,
+                "{road:?} {path}"
+            );
         }
         assert_eq!(served.ask(road, "DELETE", "/a", &[]).status, 404);
     }
@@ -379,7 +509,11 @@ fn d5_a_store_for_reading_is_not_written_to() {
                 assert_eq!(answer.field("allow"), Some("GET, HEAD, OPTIONS"));
             }
         }
-        assert_eq!(served.put(road, "/key", &[], b"new").status, 405, "{road:?}");
+        assert_eq!(
+            served.put(road, "/key", &[], b"new").status,
+            405,
+            "{road:?}"
+        );
     }
     assert_eq!(served.holds("key").unwrap(), b"old");
     assert!(!served.root().join(".haul").exists());

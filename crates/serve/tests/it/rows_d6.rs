@@ -38,18 +38,41 @@ fn d6_over_the_quota_nothing_is_stored() {
         let served = with_quota(size as u64 * 2).start();
         let body = vec![b'x'; size];
         for road in Road::ALL {
-            assert_eq!(served.put(road, "/a", &[], &body).status, 201, "{road:?} {size}");
-            assert_eq!(served.put(road, "/b", &[], &body).status, 201, "{road:?} {size}");
-            assert_eq!(served.put(road, "/c", &[], &body).status, 507, "{road:?} {size}");
+            assert_eq!(
+                served.put(road, "/a", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
+            assert_eq!(
+                served.put(road, "/b", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
+            assert_eq!(
+                served.put(road, "/c", &[], &body).status,
+                507,
+                "{road:?} {size}"
+            );
             assert!(served.holds("c").is_none());
             if Road::FIRST.contains(&road) {
-                assert_eq!(put_in_chunks(&served, road, "/c", &body), 507, "{road:?} {size}");
-                assert_eq!(put_in_chunks(&served, road, "/a", &[&body[..], &body].concat()), 507);
+                assert_eq!(
+                    put_in_chunks(&served, road, "/c", &body),
+                    507,
+                    "{road:?} {size}"
+                );
+                assert_eq!(
+                    put_in_chunks(&served, road, "/a", &[&body[..], &body].concat()),
+                    507
+                );
             }
             assert_eq!(served.get("/a").body, body, "{road:?}: the old version");
             // Room comes back.
             assert_eq!(served.ask(road, "DELETE", "/a", &[]).status, 204);
-            assert_eq!(served.put(road, "/c", &[], &body).status, 201, "{road:?} {size}");
+            assert_eq!(
+                served.put(road, "/c", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
             for path in ["/b", "/c"] {
                 assert_eq!(served.ask(road, "DELETE", path, &[]).status, 204);
             }
@@ -63,13 +86,20 @@ fn d6_what_broke_off_takes_no_room() {
     let served = with_quota(300_000).start();
     for _ in 0..5 {
         let mut client = Client::plain(&served);
-        client.send(request("PUT", "/a", &[("Content-Length", "300000")])).send(vec![b'x'; 299_999]);
+        client
+            .send(request("PUT", "/a", &[("Content-Length", "300000")]))
+            .send(vec![b'x'; 299_999]);
         eventually("it is being written", || served.temporaries() == 1);
         drop(client);
         eventually("it is gone", || served.temporaries() == 0);
     }
     // Its share may come back a moment after its file has gone.
-    eventually("there is room", || served.put(Road::Plain, "/a", &[], &vec![b'x'; 300_000]).status < 300);
+    eventually("there is room", || {
+        served
+            .put(Road::Plain, "/a", &[], &vec![b'x'; 300_000])
+            .status
+            < 300
+    });
 }
 
 #[test]
@@ -102,7 +132,11 @@ fn d6_a_full_disk_changes_nothing() {
         let body = vec![b'x'; 2 << 20];
         for road in Road::ALL {
             assert_eq!(served.put(road, "/key", &[], &body).status, 507, "{road:?}");
-            assert_eq!(served.put(road, "/fresh", &[], &body).status, 507, "{road:?}");
+            assert_eq!(
+                served.put(road, "/fresh", &[], &body).status,
+                507,
+                "{road:?}"
+            );
             if Road::FIRST.contains(&road) {
                 assert_eq!(put_in_chunks(&served, road, "/key", &body), 507, "{road:?}");
             }
@@ -110,7 +144,11 @@ fn d6_a_full_disk_changes_nothing() {
             assert_eq!(served.get("/fresh").status, 404, "{road:?}");
             eventually("temporaries are gone", || served.temporaries() == 0);
             // There is room again.
-            assert_eq!(served.put(road, "/other", &[], &body[..500_000]).status / 100, 2, "{road:?}");
+            assert_eq!(
+                served.put(road, "/other", &[], &body[..500_000]).status / 100,
+                2,
+                "{road:?}"
+            );
         }
     }
 }
@@ -122,7 +160,10 @@ impl SmallDisk {
     fn mount(mebibytes: usize) -> Option<Self> {
         let path = tempfile::tempdir().unwrap().keep();
         let size = format!("size={mebibytes}m");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "haul-test"]).arg(&path).output();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "haul-test"])
+            .arg(&path)
+            .output();
         let is_mounted = mount.is_ok_and(|output| output.status.success());
         if !is_mounted {
             std::fs::remove_dir(&path).unwrap();

@@ -77,7 +77,9 @@ fn cases(len: usize) -> Vec<(String, Comes)> {
         ("bytes=MID-,0-", Any),
     ]
     .map(|(text, comes)| {
-        let text = text.replace("LAST", &(len - 1).to_string()).replace("LEN", &len.to_string());
+        let text = text
+            .replace("LAST", &(len - 1).to_string())
+            .replace("LEN", &len.to_string());
         (text.replace("MID", &middle.to_string()), comes)
     })
     .into()
@@ -86,7 +88,11 @@ fn cases(len: usize) -> Vec<(String, Comes)> {
 /// Compares an answer with the file that it is of.
 #[track_caller]
 fn compare(answer: &Answer, file: &[u8], comes: &Comes, why: &str) {
-    assert_eq!(answer.field("accept-ranges"), (answer.status != 416).then_some("bytes"), "{why}");
+    assert_eq!(
+        answer.field("accept-ranges"),
+        (answer.status != 416).then_some("bytes"),
+        "{why}"
+    );
     match (comes, answer.status) {
         (Whole | Any, 200) => {
             assert!(answer.body == file, "{why}");
@@ -106,7 +112,11 @@ fn compare(answer: &Answer, file: &[u8], comes: &Comes, why: &str) {
             for part in &parts {
                 assert_eq!(part.len, file.len(), "{why}");
                 assert_eq!(part.kind, "text/plain; charset=utf-8", "{why}");
-                assert!(part.bytes == file[part.range.clone()], "{why} {:?}", part.range);
+                assert!(
+                    part.bytes == file[part.range.clone()],
+                    "{why} {:?}",
+                    part.range
+                );
             }
             if let Ranges(ranges) = comes {
                 let got: Vec<_> = parts.into_iter().map(|part| part.range).collect();
@@ -120,7 +130,9 @@ fn compare(answer: &Answer, file: &[u8], comes: &Comes, why: &str) {
         (_, status) => panic!("{why}: {comes:?}, but {status}"),
     }
     if [200, 206].contains(&answer.status) {
-        let length = answer.field("content-length").map(|length| length.parse().unwrap());
+        let length = answer
+            .field("content-length")
+            .map(|length| length.parse().unwrap());
         assert_eq!(length, Some(answer.body.len()), "{why}");
     }
 }
@@ -148,16 +160,28 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
     let file = Content::random(7, len as u64).to_vec();
     served.file("f.txt", &file);
     for (count, each) in [(2, 300_000), (10, 5000), (90, 1000), (90, 7000)] {
-        let ranges: Vec<_> = (0..count).map(|index| index * each..index * each + each - 7).collect();
-        let list: Vec<_> = ranges.iter().map(|range| format!("{}-{}", range.start, range.end - 1)).collect();
+        let ranges: Vec<_> = (0..count)
+            .map(|index| index * each..index * each + each - 7)
+            .collect();
+        let list: Vec<_> = ranges
+            .iter()
+            .map(|range| format!("{}-{}", range.start, range.end - 1))
+            .collect();
         let field = format!("bytes={}", list.join(","));
         for road in Road::ALL {
             let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
-            compare(&answer, &file, &Ranges(ranges.clone()), &format!("{road:?} {count} of {each}"));
+            compare(
+                &answer,
+                &file,
+                &Ranges(ranges.clone()),
+                &format!("{road:?} {count} of {each}"),
+            );
         }
     }
     for count in [1000, 5000] {
-        let list: Vec<_> = (0..count).map(|index| format!("{}-{}", index * 10, index * 10)).collect();
+        let list: Vec<_> = (0..count)
+            .map(|index| format!("{}-{}", index * 10, index * 10))
+            .collect();
         let field = format!("bytes={}", list.join(","));
         for road in [Road::Plain, Road::Tls] {
             let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
@@ -176,7 +200,13 @@ fn d7_an_empty_file_has_no_ranges() {
     let served = Served::start();
     served.file("empty", "");
     for road in Road::ALL {
-        for range in ["bytes=0-", "bytes=0-0", "bytes=-1", "bytes=-0", "bytes=0-0,1-1"] {
+        for range in [
+            "bytes=0-",
+            "bytes=0-0",
+            "bytes=-1",
+            "bytes=-0",
+            "bytes=0-0,1-1",
+        ] {
             let answer = served.ask(road, "GET", "/empty", &[("Range", range)]);
             assert!([200, 416].contains(&answer.status), "{road:?} {range}");
             assert!(answer.status == 416 || answer.body.is_empty());
@@ -191,8 +221,17 @@ fn d7_two_fields_are_none() {
     let served = Served::start();
     served.file("f.txt", "0123456789");
     for road in Road::ALL {
-        let answer = served.ask(road, "GET", "/f.txt", &[("Range", "bytes=0-1"), ("Range", "bytes=4-5")]);
-        assert_eq!((answer.status, answer.text().as_str()), (200, "0123456789"), "{road:?}");
+        let answer = served.ask(
+            road,
+            "GET",
+            "/f.txt",
+            &[("Range", "bytes=0-1"), ("Range", "bytes=4-5")],
+        );
+        assert_eq!(
+            (answer.status, answer.text().as_str()),
+            (200, "0123456789"),
+            "{road:?}"
+        );
     }
 }
 
@@ -200,7 +239,8 @@ fn d7_two_fields_are_none() {
 fn lasting(answer: &Answer) -> Vec<(String, String)> {
     let mut fields = answer.fields.clone();
     fields.retain(|(name, value)| {
-        !["date", "connection"].contains(&name.as_str()) && (name.as_str(), value.as_str()) != ("content-length", "0")
+        !["date", "connection"].contains(&name.as_str())
+            && (name.as_str(), value.as_str()) != ("content-length", "0")
     });
     fields.sort();
     fields
@@ -210,13 +250,27 @@ fn lasting(answer: &Answer) -> Vec<(String, String)> {
 fn d7_head_is_what_get_begins_with() {
     let served = Served::start();
     served.file("folder/x", "");
-    for (name, len) in [("empty", 0), ("tiny.html", 10), ("small.bin", 60_000), ("large", 300_000)] {
+    for (name, len) in [
+        ("empty", 0),
+        ("tiny.html", 10),
+        ("small.bin", 60_000),
+        ("large", 300_000),
+    ] {
         served.file(name, Content::random(1, len).to_vec());
     }
     for road in Road::ALL {
-        for path in ["/empty", "/tiny.html", "/small.bin", "/large", "/nowhere", "/..%2f", "/folder"] {
+        for path in [
+            "/empty",
+            "/tiny.html",
+            "/small.bin",
+            "/large",
+            "/nowhere",
+            "/..%2f",
+            "/folder",
+        ] {
             for fields in [&[][..], &[("If-None-Match", "*")], &[("If-Match", "\"x\"")]] {
-                let [get, head] = ["GET", "HEAD"].map(|method| served.ask(road, method, path, fields));
+                let [get, head] =
+                    ["GET", "HEAD"].map(|method| served.ask(road, method, path, fields));
                 assert_eq!(head.status, get.status, "{road:?} {path} {fields:?}");
                 assert_eq!(lasting(&head), lasting(&get), "{road:?} {path} {fields:?}");
                 assert!(head.body.is_empty());
@@ -224,22 +278,34 @@ fn d7_head_is_what_get_begins_with() {
         }
         // Range is for GET alone (RFC 9110 14.2).
         let head = served.ask(road, "HEAD", "/large", &[("Range", "bytes=0-1")]);
-        assert_eq!((head.status, head.field("content-length")), (200, Some("300000")), "{road:?}");
+        assert_eq!(
+            (head.status, head.field("content-length")),
+            (200, Some("300000")),
+            "{road:?}"
+        );
     }
 }
 
 #[test]
 fn d7_whole_files_of_every_size() {
     let served = Served::start();
-    for len in [0, 1, 100, 65_535, 65_536, 65_537, 131_072, 262_145, 5_000_000] {
+    for len in [
+        0, 1, 100, 65_535, 65_536, 65_537, 131_072, 262_145, 5_000_000,
+    ] {
         let file = Content::random(len, len).to_vec();
         served.file("f", &file);
         for road in Road::ALL {
             let answer = served.ask(road, "GET", "/f", &[]);
-            assert!(answer.status == 200 && answer.body == file, "{road:?} {len}");
+            assert!(
+                answer.status == 200 && answer.body == file,
+                "{road:?} {len}"
+            );
             let length = answer.field("content-length");
             // Over HTTP/2 a head may be the end, which says the same.
-            assert!(length == Some(&*len.to_string()) || (len == 0 && length.is_none()), "{road:?}");
+            assert!(
+                length == Some(&*len.to_string()) || (len == 0 && length.is_none()),
+                "{road:?}"
+            );
         }
     }
 }
@@ -248,7 +314,10 @@ fn d7_whole_files_of_every_size() {
 #[test]
 fn d7_large_and_small_answers_take_turns_on_a_connection() {
     let served = Served::start();
-    let (large, small) = (Content::random(1, 2_000_000).to_vec(), Content::random(2, 2000).to_vec());
+    let (large, small) = (
+        Content::random(1, 2_000_000).to_vec(),
+        Content::random(2, 2000).to_vec(),
+    );
     served.file("large", &large);
     served.file("small", &small);
     for road in Road::FIRST {

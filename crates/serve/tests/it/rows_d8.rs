@@ -24,9 +24,17 @@ fn served(content: &[u8]) -> (Served, String, String) {
     let served = setup.start();
     let path = served.file("f", content);
     let hour = SystemTime::now() - Duration::from_secs(3600);
-    File::options().write(true).open(path).unwrap().set_modified(hour).unwrap();
+    File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_modified(hour)
+        .unwrap();
     let answer = served.get("/f");
-    let (tag, date) = (answer.tag().to_owned(), answer.field("last-modified").unwrap().to_owned());
+    let (tag, date) = (
+        answer.tag().to_owned(),
+        answer.field("last-modified").unwrap().to_owned(),
+    );
     assert_eq!(date, httpdate::fmt_http_date(hour));
     (served, tag, date)
 }
@@ -54,15 +62,30 @@ fn d8_conditions_in_their_order() {
         (&[("If-Unmodified-Since", AFTER)], 200),
         (&[("If-Unmodified-Since", BEFORE)], 412),
         // A tag makes a date of its kind count for nothing.
-        (&[("If-None-Match", "\"x\""), ("If-Modified-Since", "DATE")], 200),
-        (&[("If-None-Match", "TAG"), ("If-Modified-Since", BEFORE)], 304),
+        (
+            &[("If-None-Match", "\"x\""), ("If-Modified-Since", "DATE")],
+            200,
+        ),
+        (
+            &[("If-None-Match", "TAG"), ("If-Modified-Since", BEFORE)],
+            304,
+        ),
         (&[("If-Match", "TAG"), ("If-Unmodified-Since", BEFORE)], 200),
-        (&[("If-Match", "\"x\""), ("If-Unmodified-Since", AFTER)], 412),
+        (
+            &[("If-Match", "\"x\""), ("If-Unmodified-Since", AFTER)],
+            412,
+        ),
         // What must hold comes before what need not be sent.
         (&[("If-Match", "\"x\""), ("If-None-Match", "TAG")], 412),
         (&[("If-Match", "TAG"), ("If-None-Match", "TAG")], 304),
-        (&[("If-Unmodified-Since", BEFORE), ("If-None-Match", "TAG")], 412),
-        (&[("If-Unmodified-Since", AFTER), ("If-Modified-Since", AFTER)], 304),
+        (
+            &[("If-Unmodified-Since", BEFORE), ("If-None-Match", "TAG")],
+            412,
+        ),
+        (
+            &[("If-Unmodified-Since", AFTER), ("If-Modified-Since", AFTER)],
+            304,
+        ),
         // And both before ranges.
         (&[("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
         (&[("If-Match", "\"x\""), ("Range", "bytes=0-1")], 412),
@@ -79,7 +102,14 @@ fn d8_conditions_in_their_order() {
         (&[("If-Range", BEFORE), ("Range", "bytes=0-1")], 200),
         (&[("If-Range", "x"), ("Range", "bytes=0-1")], 200),
         (&[("If-Range", "TAG")], 200),
-        (&[("If-Range", "TAG"), ("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
+        (
+            &[
+                ("If-Range", "TAG"),
+                ("If-None-Match", "TAG"),
+                ("Range", "bytes=0-1"),
+            ],
+            304,
+        ),
     ];
     let content = b"0123456789".repeat(10_000);
     let (served, tag, date) = served(&content);
@@ -89,7 +119,10 @@ fn d8_conditions_in_their_order() {
                 .iter()
                 .map(|(name, value)| (*name, value.replace("TAG", &tag).replace("DATE", &date)))
                 .collect();
-            let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
             let get = served.ask(road, "GET", "/f", &fields);
             assert_eq!(get.status, *status, "{road:?} {fields:?}");
             match status {
@@ -101,9 +134,15 @@ fn d8_conditions_in_their_order() {
                     assert_eq!(get.field("cache-control"), Some("max-age=60"));
                     assert!(get.field("date").is_some() && get.body.is_empty());
                     let length = get.field("content-length");
-                    assert!(length.is_none_or(|length| length == content.len().to_string()), "{get:?}");
+                    assert!(
+                        length.is_none_or(|length| length == content.len().to_string()),
+                        "{get:?}"
+                    );
                 }
-                416 => assert_eq!(get.field("content-range"), Some(&*format!("bytes */{}", content.len()))),
+                416 => assert_eq!(
+                    get.field("content-range"),
+                    Some(&*format!("bytes */{}", content.len()))
+                ),
                 _ => {}
             }
             let head = served.ask(road, "HEAD", "/f", &fields);
@@ -123,8 +162,17 @@ fn d8_a_date_that_is_young_proves_nothing() {
     for road in Road::ALL {
         served.file("f", "0123456789");
         let date = served.get("/f").field("last-modified").unwrap().to_owned();
-        let answer = served.ask(road, "GET", "/f", &[("If-Range", &date), ("Range", "bytes=0-1")]);
-        assert_eq!((answer.status, answer.text().as_str()), (200, "0123456789"), "{road:?}");
+        let answer = served.ask(
+            road,
+            "GET",
+            "/f",
+            &[("If-Range", &date), ("Range", "bytes=0-1")],
+        );
+        assert_eq!(
+            (answer.status, answer.text().as_str()),
+            (200, "0123456789"),
+            "{road:?}"
+        );
     }
 }
 
@@ -135,9 +183,21 @@ fn d8_a_part_and_the_whole_say_the_same_of_the_version() {
         for range in ["bytes=0-1", "bytes=0-1,4-5", "bytes=x"] {
             let answer = served.ask(road, "GET", "/f", &[("Range", range)]);
             assert_eq!(answer.tag(), tag, "{road:?} {range}");
-            assert_eq!(answer.field("last-modified"), Some(&*date), "{road:?} {range}");
-            assert_eq!(answer.field("cache-control"), Some("max-age=60"), "{road:?} {range}");
-            assert_eq!(answer.field("accept-ranges"), Some("bytes"), "{road:?} {range}");
+            assert_eq!(
+                answer.field("last-modified"),
+                Some(&*date),
+                "{road:?} {range}"
+            );
+            assert_eq!(
+                answer.field("cache-control"),
+                Some("max-age=60"),
+                "{road:?} {range}"
+            );
+            assert_eq!(
+                answer.field("accept-ranges"),
+                Some("bytes"),
+                "{road:?} {range}"
+            );
         }
     }
 }
@@ -151,9 +211,18 @@ fn d8_a_change_by_others_is_seen_at_once() {
         let before = served.ask(road, "GET", "/f", &[]);
         std::fs::write(&path, &b"9876543210"[..]).unwrap();
         let hour = httpdate::parse_http_date(&date).unwrap();
-        File::options().write(true).open(&path).unwrap().set_modified(hour).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(hour)
+            .unwrap();
         let after = served.ask(road, "GET", "/f", &[("If-None-Match", before.tag())]);
-        assert_eq!((after.status, after.text().as_str()), (200, "9876543210"), "{road:?}");
+        assert_eq!(
+            (after.status, after.text().as_str()),
+            (200, "9876543210"),
+            "{road:?}"
+        );
         std::fs::write(&path, &b"0123456789"[..]).unwrap();
     }
     assert_ne!(served.get("/f").tag(), tag);

@@ -39,7 +39,9 @@ fn counted(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
 /// How many readers were given up.
 fn given_up(metrics: &Metrics) -> u64 {
     let text = metrics.render();
-    let mut lines = text.lines().filter(|line| line.contains("\"send_timeout\""));
+    let mut lines = text
+        .lines()
+        .filter(|line| line.contains("\"send_timeout\""));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());
     count.map_or(0, |count| count.parse().unwrap())
 }
@@ -71,21 +73,35 @@ fn meanwhile(served: &Served, mut is_over: impl FnMut() -> bool) -> Duration {
 
 #[test]
 fn d9_a_head_that_drips_is_given_up() {
-    let served = served(PatienceOptions { head: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        head: SHORT,
+        ..patient()
+    });
     for road in Road::FIRST {
         let mut slow = Client::on(&served, road);
-        let mut bytes = "GET /f HTTP/1.1\r\nHost: store.test\r\nX: ".bytes().chain(std::iter::repeat(b'y'));
+        let mut bytes = "GET /f HTTP/1.1\r\nHost: store.test\r\nX: "
+            .bytes()
+            .chain(std::iter::repeat(b'y'));
         slow.send([bytes.next().unwrap()]);
-        let took = meanwhile(&served, || slow.try_send([bytes.next().unwrap()]).is_err() || slow.has_ended());
+        let took = meanwhile(&served, || {
+            slow.try_send([bytes.next().unwrap()]).is_err() || slow.has_ended()
+        });
         assert!(took >= SHORT, "{road:?} {took:?}");
         let said = slow.until_gone();
-        assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 408"), "{road:?} {}", said.escape_ascii());
+        assert!(
+            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
+            "{road:?} {}",
+            said.escape_ascii()
+        );
     }
 }
 
 #[test]
 fn d9_a_second_head_has_its_own_time() {
-    let served = served(PatienceOptions { head: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        head: SHORT,
+        ..patient()
+    });
     let mut client = Client::plain(&served);
     let began = Instant::now();
     while began.elapsed() < 3 * SHORT {
@@ -98,7 +114,10 @@ fn d9_a_second_head_has_its_own_time() {
 
 #[test]
 fn d9_a_connection_without_a_request_ends() {
-    let served = served(PatienceOptions { idle: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        idle: SHORT,
+        ..patient()
+    });
     for road in Road::FIRST {
         let mut used = Client::on(&served, road);
         assert_eq!(used.ask("GET", "/f", &[]).text(), "here");
@@ -113,7 +132,10 @@ fn d9_a_connection_without_a_request_ends() {
 
 #[test]
 fn d9_a_handshake_that_does_not_come_is_given_up() {
-    let served = served(PatienceOptions { handshake: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        handshake: SHORT,
+        ..patient()
+    });
     let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
     let took = meanwhile(&served, || silent.has_ended());
     assert!(took >= SHORT, "{took:?}");
@@ -121,14 +143,25 @@ fn d9_a_handshake_that_does_not_come_is_given_up() {
 
 #[test]
 fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
-    let served = served(PatienceOptions { grace: SHORT, body_rate: 1 << 20, ..patient() });
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        body_rate: 1 << 20,
+        ..patient()
+    });
     for road in Road::FIRST {
         let mut slow = Client::on(&served, road);
-        slow.send(request("PUT", "/f", &[("Content-Length", "1000000")])).send(vec![b'x'; 100_000]);
-        let took = meanwhile(&served, || slow.try_send([b'x']).is_err() || slow.has_ended());
+        slow.send(request("PUT", "/f", &[("Content-Length", "1000000")]))
+            .send(vec![b'x'; 100_000]);
+        let took = meanwhile(&served, || {
+            slow.try_send([b'x']).is_err() || slow.has_ended()
+        });
         assert!(took >= SHORT, "{road:?} {took:?}");
         let said = slow.until_gone();
-        assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 408"), "{road:?} {}", said.escape_ascii());
+        assert!(
+            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
+            "{road:?} {}",
+            said.escape_ascii()
+        );
         eventually("temporaries are gone", || served.temporaries() == 0);
         assert_eq!(served.get("/f").text(), "here");
     }
@@ -136,7 +169,10 @@ fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
 
 #[test]
 fn d9_a_body_that_stands_still_is_given_up() {
-    let served = served(PatienceOptions { grace: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
     for framing in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")] {
         let mut slow = Client::plain(&served);
         slow.send(request("PUT", "/f", &[framing]));
@@ -148,7 +184,10 @@ fn d9_a_body_that_stands_still_is_given_up() {
 
 #[test]
 fn d9_a_reader_that_never_reads_is_given_up() {
-    let (served, metrics) = counted(PatienceOptions { grace: SHORT, ..patient() });
+    let (served, metrics) = counted(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
     for (index, road) in Road::FIRST.into_iter().enumerate() {
         let mut slow = Client::on(&served, road);
         slow.send(request("GET", "/large", &[]));
@@ -163,7 +202,11 @@ fn d9_a_reader_that_never_reads_is_given_up() {
 /// Who is slow and steady is not who stands still.
 #[test]
 fn d9_a_slow_and_steady_reader_gets_all() {
-    let served = served(PatienceOptions { grace: 5 * SHORT, reader_rate: 1000, ..patient() });
+    let served = served(PatienceOptions {
+        grace: 5 * SHORT,
+        reader_rate: 1000,
+        ..patient()
+    });
     let mut slow = Client::plain(&served);
     slow.patient(2 * LIMIT);
     slow.send(request("GET", "/large", &[]));
@@ -180,7 +223,13 @@ fn d9_a_slow_and_steady_reader_gets_all() {
 
 #[test]
 fn d9_over_http2_too() {
-    let served = served(PatienceOptions { grace: SHORT, idle: SHORT, head: SHORT, handshake: SHORT, ..patient() });
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        idle: SHORT,
+        head: SHORT,
+        handshake: SHORT,
+        ..patient()
+    });
     for road in [Road::Http2, Road::Http2Tls] {
         let began = Instant::now();
         crate::http2::run(async {
@@ -195,7 +244,9 @@ fn d9_over_http2_too() {
             let stream = crate::http2::connect(&served, road).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let mut sender = sender.ready().await.unwrap();
-            let request = http::Request::get("http://store.test/large").body(()).unwrap();
+            let request = http::Request::get("http://store.test/large")
+                .body(())
+                .unwrap();
             let (answer, _stream) = sender.send_request(request, true).unwrap();
             // Its window is never opened.
             let stuck = async {

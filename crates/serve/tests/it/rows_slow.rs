@@ -32,15 +32,26 @@ fn disk_work_never_blocks_a_reactor() {
         eventually("they wait for the disk", || disk.waiting() >= 3);
         for road in Road::ALL {
             for _ in 0..20 {
-                assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here", "{accept} {road:?}");
+                assert_eq!(
+                    served.ask(road, "GET", "/f", &[]).text(),
+                    "here",
+                    "{accept} {road:?}"
+                );
             }
-            assert_eq!(served.ask(road, "GET", "/large", &[]).body.len(), 300_000, "{accept} {road:?}");
+            assert_eq!(
+                served.ask(road, "GET", "/large", &[]).body.len(),
+                300_000,
+                "{accept} {road:?}"
+            );
             assert!([201, 204].contains(&served.put(road, "/put", &[], b"new").status));
             assert_eq!(served.ask(road, "GET", "/nowhere", &[]).status, 404);
         }
         for (client, path) in &mut waiting {
             // A file's head is known before its bytes.
-            assert!(path.ends_with("read") || client.has_nothing(), "{accept} {path}");
+            assert!(
+                path.ends_with("read") || client.has_nothing(),
+                "{accept} {path}"
+            );
         }
         disk.open();
         for (client, path) in &mut waiting {

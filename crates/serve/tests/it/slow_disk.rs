@@ -55,7 +55,11 @@ pub(crate) struct SlowDisk {
 impl SlowDisk {
     /// Mounts it on a folder. `None` where the system does not let us.
     pub(crate) fn mount(path: &Path) -> Option<Self> {
-        let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let device = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .ok()?;
         let options = format!(
             "fd={},rootmode=40000,user_id=0,group_id=0,allow_other",
             std::os::fd::AsRawFd::as_raw_fd(&device)
@@ -66,7 +70,10 @@ impl SlowDisk {
         let gate = Arc::new(Gate::default());
         let inside = Arc::clone(&gate);
         std::thread::spawn(move || serve(&Arc::new(device), &inside));
-        Some(Self { path: path.to_owned(), gate })
+        Some(Self {
+            path: path.to_owned(),
+            gate,
+        })
     }
 
     /// How many answers wait.
@@ -104,7 +111,13 @@ fn serve(device: &Arc<File>, gate: &Arc<Gate>) {
                 Err(error) => (error, Vec::new()),
             };
             let len = u32::try_from(16 + bytes.len()).unwrap();
-            let all = [&len.to_le_bytes()[..], &i32::to_le_bytes(error), unique, &bytes].concat();
+            let all = [
+                &len.to_le_bytes()[..],
+                &i32::to_le_bytes(error),
+                unique,
+                &bytes,
+            ]
+            .concat();
             // Who asked may have been interrupted.
             let _ = (&*device).write(&all);
         };
@@ -135,7 +148,13 @@ fn answer(request: &[u8], gate: &Gate) -> Option<Result<Vec<u8>, i32>> {
         // RELEASE, FLUSH, RELEASEDIR, ACCESS
         18 | 25 | 29 | 34 => Ok(Vec::new()),
         // INIT: 7.31, folders need no lock (PARALLEL_DIROPS), at most 64 at a time in the background, 4 KiB a write.
-        26 => Ok([[7, 31, 0, 1 << 18, 64 | 48 << 16, 4096], [0; 6], [0; 6]].concat().iter().take(16).copied().flat_map(u32::to_le_bytes).collect()),
+        26 => Ok([[7, 31, 0, 1 << 18, 64 | 48 << 16, 4096], [0; 6], [0; 6]]
+            .concat()
+            .iter()
+            .take(16)
+            .copied()
+            .flat_map(u32::to_le_bytes)
+            .collect()),
         // READDIR: it is empty.
         28 => {
             gate.pass();
@@ -167,5 +186,6 @@ fn attributes(node: u64) -> Vec<u8> {
     let long = [node, size, 1, 0, 0, 0];
     let short: [u32; 10] = [0, 0, 0, mode, 1, 0, 0, 0, 4096, 0];
     let long = long.iter().flat_map(|number| number.to_le_bytes());
-    long.chain(short.iter().flat_map(|number| number.to_le_bytes())).collect()
+    long.chain(short.iter().flat_map(|number| number.to_le_bytes()))
+        .collect()
 }
