@@ -133,7 +133,7 @@ fn judge(head: &[u8]) -> Result<(), Ambiguous> {
             return Err(Ambiguous::BareReturn);
         }
         if !line.is_empty() {
-            is_old.get_or_insert(line.ends_with(b" HTTP/1.0"));
+            is_old.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
         }
         if let Some(value) = field(line, b"host") {
             hosts += 1;

@@ -7,11 +7,12 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio::time::Instant;
 
 use crate::harness::{LIMIT, NAME, Served, certified};
 use crate::http2;
@@ -114,10 +115,10 @@ impl Socket {
         match self {
             Self::Tcp(socket) => socket
                 .set_read_timeout(Some(limit))
-                .and(socket.set_write_timeout(Some(limit))),
+                .and_then(|()| socket.set_write_timeout(Some(limit))),
             Self::Unix(socket) => socket
                 .set_read_timeout(Some(limit))
-                .and(socket.set_write_timeout(Some(limit))),
+                .and_then(|()| socket.set_write_timeout(Some(limit))),
         }
     }
 
@@ -403,7 +404,13 @@ impl Served {
                 Client::on(self, road).ask(method, path, fields)
             }
             Road::Http2 | Road::Http2Tls => {
-                http2::ask(self, road, method, path, fields, None).unwrap()
+                let asked = http2::Asked {
+                    method,
+                    path,
+                    fields,
+                    body: None,
+                };
+                http2::ask(self, road, &asked).unwrap()
             }
         }
     }
@@ -424,7 +431,14 @@ impl Served {
         body: &[u8],
     ) -> Answer {
         if matches!(road, Road::Http2 | Road::Http2Tls) {
-            return http2::ask(self, road, "PUT", path, fields, Some(body)).unwrap();
+            let (method, body) = ("PUT", Some(body));
+            let asked = http2::Asked {
+                method,
+                path,
+                fields,
+                body,
+            };
+            return http2::ask(self, road, &asked).unwrap();
         }
         let length = body.len().to_string();
         let mut fields = fields.to_vec();

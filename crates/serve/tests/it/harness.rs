@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_lab::Authority;
 use haul_serve::accept::{Accept, Crew, CrewOptions, Ending};
@@ -18,6 +18,7 @@ use haul_serve::store::{Disk, Durability, Store, StoreOptions};
 use haul_serve::{RESERVED_PREFIX, Server, ServerOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 /// What no test waits longer for.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);

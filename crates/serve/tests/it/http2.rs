@@ -24,22 +24,23 @@ pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(within(LIMIT, future))
 }
 
+/// A request.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) fields: &'a [(&'a str, &'a str)],
+    pub(crate) body: Option<&'a [u8]>,
+}
+
 /// Asks on a connection of its own.
-pub(crate) fn ask(
-    served: &Served,
-    road: Road,
-    method: &str,
-    path: &str,
-    fields: &[(&str, &str)],
-    body: Option<&[u8]>,
-) -> Result<Answer, h2::Error> {
+pub(crate) fn ask(served: &Served, road: Road, asked: &Asked<'_>) -> Result<Answer, h2::Error> {
     run(async {
         let stream = connect(served, road).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
         tokio::select! {
             // It ends when nobody asks any more, which the other branch has done then.
             ended = connection => panic!("the connection ended: {ended:?}"),
-            answer = exchange(sender, method, path, fields, body) => answer,
+            answer = exchange(sender, asked) => answer,
         }
     })
 }
@@ -58,13 +59,16 @@ pub(crate) async fn connect(served: &Served, road: Road) -> Box<dyn Stream> {
 }
 
 /// One request and its answer.
-pub(crate) async fn exchange(
+async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
-    method: &str,
-    path: &str,
-    fields: &[(&str, &str)],
-    body: Option<&[u8]>,
+    asked: &Asked<'_>,
 ) -> Result<Answer, h2::Error> {
+    let Asked {
+        method,
+        path,
+        fields,
+        body,
+    } = *asked;
     let mut sender = sender.ready().await?;
     let uri = format!("http://{NAME}{path}");
     let mut request = Request::builder()

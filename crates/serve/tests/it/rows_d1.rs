@@ -21,6 +21,7 @@ fn line(served: &Served, line: &[u8]) -> (u16, Vec<u8>) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn d1_no_path_leads_out() {
     let served = Served::start();
     served.file("a/b", "inside");

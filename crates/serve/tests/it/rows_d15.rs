@@ -47,6 +47,7 @@ fn served() -> Served {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn d15_everybody_may_do_what_they_may() {
     let served = served();
     let [ann, bob] = ["ann:secret", "bob:pass"].map(basic);

@@ -272,6 +272,7 @@ fn expecting(client: &mut Client, fields: &[(&str, &str)], body: &[u8]) -> (bool
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn d5_a_body_is_asked_for_when_it_is_wanted() {
     let setup = Setup {
         server: ServerOptions {

@@ -40,6 +40,7 @@ fn served(content: &[u8]) -> (Served, String, String) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn d8_conditions_in_their_order() {
     // In which TAG and DATE are the file's.
     let cases: &[(&[(&str, &str)], u16)] = &[

@@ -3,12 +3,13 @@
 //! Limits are some hundred milliseconds here. A test waits for the server to give up, never for a time of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
 use haul_serve::accept::Accept;
 use haul_serve::observe::Metrics;
+use tokio::time::Instant;
 
 use crate::client::{Client, Road, request};
 use crate::harness::{LIMIT, Served, Setup, eventually};

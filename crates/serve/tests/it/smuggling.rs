@@ -244,6 +244,7 @@ fn d10_a_length_is_digits() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn d10_lines_end_in_two_bytes_and_are_not_folded() {
     judge(&[
         (
