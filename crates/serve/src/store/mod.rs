@@ -50,6 +50,7 @@ use object::Opened;
 use open_files::OpenFiles;
 use quota::Quota;
 use room::Room;
+use root::Reach;
 use stamps::Stamps;
 
 /// What a caller thinks of the version that has a key, or of there being none.
@@ -72,6 +73,8 @@ pub struct Store {
     locks: Locks,
     /// Times for uploads.
     stamps: Stamps,
+    /// Whether all of it is memory, but for what is mounted beneath it.
+    is_memory: bool,
     /// Temporaries that an earlier process had left.
     cleaned: usize,
 }
@@ -95,6 +98,7 @@ impl Store {
         Ok(Self {
             quota: Arc::new(Quota::new(used, options.quota)),
             open_files: OpenFiles::new(options.open_files),
+            is_memory: root.is_memory(),
             root,
             options,
             room,
@@ -147,7 +151,23 @@ impl Store {
     /// # Errors
     /// When a part of the key is a file, or the store is for reading, or the disk says so.
     pub fn put(self: &Arc<Self>, key: &Key, wanted: Vec<Checksum>) -> Result<Upload, StoreError> {
-        Upload::begin(self, key, wanted)
+        Upload::begin(self, key, wanted, Reach::Anywhere)
+    }
+
+    /// The same without waiting for a disk, where all of the store is memory.
+    pub fn put_now(
+        self: &Arc<Self>,
+        key: &Key,
+        wanted: &[Checksum],
+    ) -> Now<Result<Upload, StoreError>> {
+        if !self.is_memory && !self.options.discards {
+            return Now::Wait;
+        }
+        match Upload::begin(self, key, wanted.to_vec(), Reach::OneMount) {
+            // Its folder is on another mount: the kernel does not go there.
+            Err(StoreError::NotFound) => Now::Wait,
+            done => Now::Done(done),
+        }
     }
 
     /// Whether `check` likes what has a key now.
