@@ -7,6 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -251,6 +252,15 @@ pub(crate) fn certified() -> &'static (Authority, Tls) {
         let tls = Tls::from_files(vec![pair]).unwrap();
         (authority, tls)
     })
+}
+
+/// Says that something is over when it is dropped, also by a panic: who loops until then must not keep the test from failing.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Waits until something is so.

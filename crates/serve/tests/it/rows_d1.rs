@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::client::{Client, Road, find};
-use crate::harness::{NAME, SECRET, Served, eventually};
+use crate::harness::{NAME, Over, SECRET, Served, eventually};
 
 /// Sends a request's first line as it is, and reads what comes until the end.
 #[track_caller]
@@ -263,6 +263,7 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
             }
             swapped
         });
+        let until = Over(&over);
         let mut client = Client::plain(&served);
         let (mut inside, mut nowhere) = (0, 0);
         eventually("both were met", || {
@@ -286,7 +287,7 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
             }
             inside >= 200 && nowhere >= 200
         });
-        over.store(true, Ordering::Relaxed);
+        drop(until);
         swapper.join().unwrap()
     });
     assert!(swapped > 100);

@@ -7,7 +7,7 @@ use haul_lab::Content;
 use http::Request;
 
 use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Served};
+use crate::harness::{NAME, Over, Served};
 use crate::http2;
 
 /// More than is on its way at one time: in both ends' socket buffers, or within HTTP/2's windows.
@@ -151,6 +151,7 @@ fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
                 }
             }
         });
+        let _until = Over(&over);
         for road in Road::FIRST {
             let mut client = Client::on(&served, road);
             for _ in 0..300 {
@@ -168,7 +169,6 @@ fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
                 }
             }
         }
-        over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
     served.file("f", "still");
     assert_eq!(served.get("/f").text(), "still");
