@@ -23,6 +23,8 @@ mod network;
 mod output;
 mod refusals;
 mod results;
+#[cfg(unix)]
+mod serve;
 mod signals;
 #[cfg(target_os = "linux")]
 mod terminal;

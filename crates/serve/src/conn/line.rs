@@ -42,12 +42,12 @@ pub(crate) struct Line {
     any_finished: AtomicBool,
     /// Whether the peer has said that it sends no more.
     peer_ended: AtomicBool,
-    /// Whether a request had a body.
-    had_body: AtomicBool,
     /// Whether the request that is being answered is the last one.
     is_last: AtomicBool,
     /// Whether bytes of its body are still to come.
     lacks_body: AtomicBool,
+    /// Whether a request's body was not read to its end.
+    has_unread: AtomicBool,
     /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
     /// Of those, bytes that the peer had taken at the last look.
@@ -89,9 +89,9 @@ impl Line {
             finished: Mutex::default(),
             any_finished: AtomicBool::new(false),
             peer_ended: AtomicBool::new(false),
-            had_body: AtomicBool::new(false),
             is_last: AtomicBool::new(false),
             lacks_body: AtomicBool::new(false),
+            has_unread: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
@@ -154,9 +154,8 @@ impl Line {
         self.peer_ended.store(true, Ordering::Relaxed);
     }
 
-    /// A request of HTTP/1.1 has a body.
-    pub(crate) fn has_body(&self) {
-        self.had_body.store(true, Ordering::Relaxed);
+    /// The request of HTTP/1.1 that is being answered has a body.
+    pub(crate) fn lacks_body(&self) {
         self.lacks_body.store(true, Ordering::Relaxed);
     }
 
@@ -176,9 +175,14 @@ impl Line {
         self.is_last.load(Ordering::Relaxed) || self.lacks_body.load(Ordering::Relaxed)
     }
 
+    /// Nobody read a request's body to its end.
+    pub(crate) fn leaves_unread(&self) {
+        self.has_unread.store(true, Ordering::Relaxed);
+    }
+
     /// Whether something may still come that nobody waits for.
     pub(crate) fn may_have_more(&self) -> bool {
-        self.had_body.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
+        self.has_unread.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
     }
 
     /// Bytes went to the system.

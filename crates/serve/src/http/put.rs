@@ -169,6 +169,19 @@ pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
     conditions.for_write(meta.map(current)) == Outcome::Proceed
 }
 
+/// Looks whether conditions hold before the body is asked for: nobody sends a gigabyte to learn that it was not wanted. What counts is
+/// the look at the end.
+async fn look(line: &Arc<Line>, key: &Key, conditions: &Conditions) -> Result<(), StoreError> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let store = Arc::clone(&line.server.store);
+    let (key, conditions) = (key.clone(), conditions.clone());
+    let _pause = line.pause();
+    let check = move || store.check(&key, &|meta| holds(&conditions, meta));
+    line.server.disk.run(check).await
+}
+
 /// Puts what a source gives.
 pub(crate) async fn put(
     line: &Arc<Line>,
@@ -184,12 +197,8 @@ pub(crate) async fn put(
         most,
         is_asked_first,
     } = asked;
-    if is_asked_first && !conditions.is_empty() {
-        // Nobody sends a gigabyte to learn that it was not wanted; what counts is the look at the end.
-        let (store, key, conditions) = (Arc::clone(&store), key.clone(), conditions.clone());
-        let _pause = line.pause();
-        disk.run(move || store.check(&key, &|meta| holds(&conditions, meta)))
-            .await?;
+    if is_asked_first {
+        look(line, &key, &conditions).await?;
     }
     let mut intake = Intake {
         source,
@@ -224,12 +233,7 @@ pub(crate) async fn put(
             {
                 return Ok(done?);
             }
-            let end = move || {
-                held.upload().write(&mut load)?;
-                commit(held.give(), &conditions)
-            };
-            let _pause = line.pause();
-            return Ok(disk.run(end).await?);
+            return end(line, held, load, conditions).await;
         }
         if is_written {
             load = intake.load(SMALL).await?;
@@ -245,6 +249,21 @@ pub(crate) async fn put(
         held = writing.await?;
         load = next?;
     }
+}
+
+/// Writes what is left and commits.
+async fn end(
+    line: &Arc<Line>,
+    mut held: Held,
+    mut load: Vec<Bytes>,
+    conditions: Conditions,
+) -> Result<Put, PutError> {
+    let end = move || {
+        held.upload().write(&mut load)?;
+        commit(held.give(), &conditions)
+    };
+    let _pause = line.pause();
+    Ok(line.server.disk.run(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {

@@ -24,6 +24,7 @@ mod quota;
 mod room;
 mod root;
 mod stamps;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -52,6 +53,7 @@ use quota::Quota;
 use room::Room;
 use root::Reach;
 use stamps::Stamps;
+use sync::Syncing;
 
 /// What a caller thinks of the version that has a key, or of there being none.
 pub type Check<'a> = &'a dyn Fn(Option<&Meta>) -> bool;
@@ -73,6 +75,8 @@ pub struct Store {
     locks: Locks,
     /// Times for uploads.
     stamps: Stamps,
+    /// What makes uploads durable.
+    syncing: Syncing,
     /// Whether all of it is memory, but for what is mounted beneath it.
     is_memory: bool,
     /// Temporaries that an earlier process had left.
@@ -104,6 +108,7 @@ impl Store {
             room,
             locks: Locks::default(),
             stamps: Stamps::default(),
+            syncing: Syncing::default(),
             cleaned: cleaned.unwrap_or(0),
         })
     }

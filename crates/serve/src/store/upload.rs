@@ -45,6 +45,8 @@ pub struct Upload {
     len: u64,
     /// Bytes that were written.
     written: u64,
+    /// Tells the store's syncing of them.
+    under_way: UnderWay,
     /// Their share of what the store may hold.
     claimed: Claimed,
     /// What they must hash to.
@@ -53,6 +55,37 @@ pub struct Upload {
     hashers: Hashers,
     /// Whether nothing of it can wait for a disk.
     in_memory: bool,
+}
+
+/// Bytes that an upload has written and that need not be on the disk yet.
+#[derive(Debug)]
+struct UnderWay {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl UnderWay {
+    fn new(store: &Arc<Store>) -> Self {
+        Self {
+            store: Arc::clone(store),
+            bytes: 0,
+        }
+    }
+
+    fn wrote(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.store.syncing.wrote(bytes);
+    }
+
+    fn end(&mut self) {
+        self.store.syncing.over(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 /// Where an upload is before it has its key.
@@ -106,6 +139,7 @@ impl Upload {
             place,
             len: 0,
             written: 0,
+            under_way: UnderWay::new(store),
             claimed: store.quota.claim(),
             wanted,
         })
@@ -174,6 +208,7 @@ impl Upload {
                 other => other?,
             };
             self.written += wrote as u64;
+            self.under_way.wrote(wrote as u64);
             for piece in pieces.iter_mut() {
                 let part = wrote.min(piece.len());
                 piece.advance(part);
@@ -204,9 +239,10 @@ impl Upload {
         if let Some(digest) = &digest {
             digest::keep(file, &Identity::of(&rustix::fs::fstat(file)?), digest);
         }
+        self.under_way.end();
         match store.options.durability {
             Durability::None => {}
-            Durability::File => rustix::fs::fdatasync(file)?,
+            Durability::File => store.syncing.sync(&place.folder, file, self.len)?,
             Durability::Full => rustix::fs::fsync(file)?,
         }
         let gone = {
