@@ -260,6 +260,18 @@ impl Patience {
         (deadline <= now).then_some(tired)
     }
 
+    /// Since when no request has been under way, nor the head of one.
+    #[must_use]
+    pub fn idle_since(&self) -> Option<Duration> {
+        self.is_idle().then(|| self.since.saturating_add(self.lost))
+    }
+
+    /// Whether no request is under way, nor the head of one.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.is_quiet() && matches!(self.awaited, Awaited::Request)
+    }
+
     /// The deadline that comes first, and what it is of, by the clock of [`Patience::clock`].
     fn nearest(&self) -> (Duration, Tired) {
         let options = &self.options;

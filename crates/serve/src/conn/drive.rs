@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use haul_plan::serving::Tired;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -35,6 +36,10 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// The same when the server ends.
 const LAST: Duration = Duration::from_millis(500);
+
+/// How long a connection is idle before it is taken from hyper: rarely that of one whose peer is at work, as giving it back costs
+/// some microseconds.
+const IDLE: Duration = Duration::from_millis(500);
 
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
 const BUFFER: usize = 256 << 10;
@@ -131,6 +136,14 @@ fn fault_of(tired: Tired) -> Fault {
     }
 }
 
+/// How polling ended.
+enum Turned {
+    /// The protocol has.
+    Over,
+    /// Nothing has happened for a while.
+    Idle,
+}
+
 /// What drives one connection.
 struct Driver {
     line: Arc<Line>,
@@ -142,41 +155,92 @@ struct Driver {
 
 impl Driver {
     /// HTTP/1.1.
+    ///
+    /// hyper keeps two buffers of eight kilobytes for a connection, whether anything happens on it or not. So a connection that has
+    /// been idle for a while is taken from it, and given to it anew when something comes.
     async fn first<S: Transport + 'static>(
         &self,
-        wire: Wire<S>,
-        service: Service,
+        mut wire: Wire<S>,
+        mut service: Service,
     ) -> Result<(), Early> {
-        let mut connection = http1::Builder::new()
-            .max_buf_size(BUFFER)
-            .max_header_size(HEAD)
-            // Whoever sends a request and says that nothing more will come still wants the answer.
-            .half_close(true)
-            .serve_connection(TokioIo::new(wire), service);
-        let ended = self
-            .turns(|cx, is_ending| {
-                if is_ending {
-                    Pin::new(&mut connection).graceful_shutdown();
-                }
-                connection.poll_without_shutdown(cx)
-            })
-            .await;
-        let parts = connection.into_parts();
-        let mut wire = parts.io.into_inner();
+        loop {
+            let mut connection = http1::Builder::new()
+                .max_buf_size(BUFFER)
+                .max_header_size(HEAD)
+                // Whoever sends a request and says that nothing more will come still wants the answer.
+                .half_close(true)
+                .serve_connection(TokioIo::new(wire), service);
+            let ended = self
+                .turns(Some(IDLE), |cx, is_ending| {
+                    if is_ending {
+                        Pin::new(&mut connection).graceful_shutdown();
+                    }
+                    connection.poll_without_shutdown(cx)
+                })
+                .await;
+            let parts = connection.into_parts();
+            (wire, service) = (parts.io.into_inner(), parts.service);
+            let Ok(Turned::Idle) = ended else {
+                return self.end_first(wire, service, ended, parts.read_buf).await;
+            };
+            wire.rewind(parts.read_buf);
+            if let Err(ended) = self.idle(&mut wire).await {
+                let _ = Box::pin(self.leave(wire, false)).await;
+                return ended;
+            }
+        }
+    }
+
+    /// What follows when hyper is done with a connection.
+    async fn end_first<S: Transport + 'static>(
+        &self,
+        mut wire: Wire<S>,
+        service: Service,
+        ended: Result<Turned, Early>,
+        unread: Bytes,
+    ) -> Result<(), Early> {
+        // In boxes, as most connections come to none of this: what is not needed takes no room.
         match ended {
-            Err(Early::Broken(error))
-                if error.is_parse() && parts.read_buf.starts_with(PREFACE) =>
-            {
-                wire.rewind(parts.read_buf);
-                // In a box, as most connections are none: what is not needed takes no room.
-                Box::pin(self.second(wire, parts.service)).await
+            Err(Early::Broken(error)) if error.is_parse() && unread.starts_with(PREFACE) => {
+                wire.rewind(unread);
+                Box::pin(self.second(wire, service)).await
+            }
+            // hyper has refused it with an answer, which is lost if more comes for which nobody waits.
+            Err(Early::Broken(error)) if error.is_parse() => {
+                let _ = Box::pin(self.leave(wire, true)).await;
+                Err(error.into())
+            }
+            // In good order: who kept a connection for later is not to take its end for an attack.
+            Err(error @ Early::Tired(Tired::Idle)) => {
+                let _ = Box::pin(self.leave(wire, false)).await;
+                Err(error)
             }
             Err(error) => Err(error),
-            Ok(()) => {
+            Ok(_) => {
                 // Whatever is the matter now, the answers were given.
-                let _ = Box::pin(self.leave(wire)).await;
+                let _ = Box::pin(self.leave(wire, self.line.may_have_more())).await;
                 Ok(())
             }
+        }
+    }
+
+    /// Waits until something comes on a connection that is idle.
+    ///
+    /// # Errors
+    /// How the connection ends instead.
+    async fn idle<S: Transport>(&self, wire: &mut Wire<S>) -> Result<(), Result<(), Early>> {
+        let mut stopped = pin!(self.stop.cancelled());
+        let turned = self.turns(None, |cx, _| {
+            if stopped.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            // Whatever it is, an end or an error, hyper will read it.
+            wire.poll_readable(cx).map(|_| Ok(()))
+        });
+        match turned.await {
+            Ok(_) if self.stop.is_cancelled() => Err(Ok(())),
+            Ok(_) => Ok(()),
+            Err(early) => Err(Err(early)),
         }
     }
 
@@ -192,22 +256,24 @@ impl Driver {
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(wire), service)
         );
-        self.turns(|cx, is_ending| {
+        let turned = self.turns(None, |cx, is_ending| {
             if is_ending {
                 connection.as_mut().graceful_shutdown();
             }
             connection.as_mut().poll(cx)
-        })
-        .await
+        });
+        turned.await.map(drop)
     }
 
-    /// Polls a protocol until it ends or is to be ended. `turn` is told, once, that it is to end in good order.
+    /// Polls a protocol until it ends, or is to be ended, or has been idle for so long. `turn` is told, once, that it is to end in
+    /// good order.
     async fn turns(
         &self,
+        idle: Option<Duration>,
         mut turn: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
-    ) -> Result<(), Early> {
+    ) -> Result<Turned, Early> {
         let sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        let mut minder = Minder::new(Arc::clone(&self.line), sleep);
+        let mut minder = Minder::new(Arc::clone(&self.line), idle, sleep);
         let mut stopped = pin!(self.stop.cancelled());
         let mut is_ending = false;
         std::future::poll_fn(move |cx| {
@@ -218,17 +284,17 @@ impl Driver {
                 match minder.poll(cx) {
                     Wants::Nothing => return Poll::Pending,
                     Wants::Look => polled = turn(cx, false),
+                    Wants::Rest => return Poll::Ready(Ok(Turned::Idle)),
                     Wants::End(tired) => return Poll::Ready(Err(Early::Tired(tired))),
                 }
             }
-            polled.map_err(Early::Broken)
+            polled.map(|ended| ended.map(|()| Turned::Over).map_err(Early::Broken))
         })
         .await
     }
 
-    /// Ends a connection so that its last answer arrives.
-    async fn leave<S: Transport>(&self, mut wire: Wire<S>) -> io::Result<()> {
-        let may_have_more = self.line.may_have_more();
+    /// Ends a connection so that its last answer arrives, also when there may be more to come.
+    async fn leave<S: Transport>(&self, mut wire: Wire<S>, may_have_more: bool) -> io::Result<()> {
         // Of a plain socket, closing says as much in one call less.
         if may_have_more || S::HAS_FAREWELL {
             wire.shutdown().await?;

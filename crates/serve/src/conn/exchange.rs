@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{REFERER, USER_AGENT};
+use http::header::{CONNECTION, CONTENT_LENGTH, REFERER, USER_AGENT};
 use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
@@ -106,13 +106,20 @@ impl Exchange {
     }
 
     /// It is answered.
-    pub(crate) fn answered(mut self, answer: Response<Body>) -> Response<Watched> {
+    pub(crate) fn answered(mut self, mut answer: Response<Body>) -> Response<Watched> {
+        if self.line.is_last() {
+            let close = HeaderValue::from_static("close");
+            answer.headers_mut().insert(CONNECTION, close);
+        }
+        if self.method == Method::HEAD {
+            behead(&mut answer);
+        }
         let now = self.line.now();
         self.line.patience().response_begun(now);
         self.is_answered = true;
         let status = answer.status();
         // What has no body by its nature is whole at once: hyper does not ask for it.
-        let is_whole = self.method == Method::HEAD || answer.body().is_end_stream();
+        let is_whole = answer.body().is_end_stream();
         answer.map(|body| Watched {
             body,
             exchange: Some((self, status)),
@@ -120,6 +127,14 @@ impl Exchange {
             is_whole,
             pause: None,
         })
+    }
+}
+
+/// Leaves of an answer to HEAD what HEAD asks for: over HTTP/2 hyper would send the body.
+fn behead(answer: &mut Response<Body>) {
+    let body = std::mem::replace(answer.body_mut(), Body::Empty);
+    if let Some(len) = body.len().filter(|len| *len > 0) {
+        answer.headers_mut().insert(CONTENT_LENGTH, len.into());
     }
 }
 

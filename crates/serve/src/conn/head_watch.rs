@@ -32,6 +32,12 @@ pub(crate) enum Ambiguous {
     /// A length that is no number alone.
     #[error("the Content-Length is not a number")]
     Length,
+    /// An encoding other than in chunks, of which hyper takes any list that ends in it.
+    #[error("the body's one encoding is chunked")]
+    Encoding,
+    /// No Host, several, or one that names none (RFC 9112 3.2).
+    #[error("a request names its host in one Host field")]
+    Host,
     /// The end of the head is not among what came.
     #[error("the head cannot be found in what was sent")]
     Lost,
@@ -118,11 +124,22 @@ fn head_len(bytes: &[u8]) -> Option<usize> {
 }
 
 fn judge(head: &[u8]) -> Result<(), Ambiguous> {
-    let mut lengths = 0;
+    let (mut lengths, mut hosts) = (0, 0);
+    // Of HTTP/1.0, which knows no Host.
+    let mut is_old = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r\n").ok_or(Ambiguous::BareLineFeed)?;
         if line.contains(&b'\r') {
             return Err(Ambiguous::BareReturn);
+        }
+        if !line.is_empty() {
+            is_old.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
+        }
+        if let Some(value) = field(line, b"host") {
+            hosts += 1;
+            if !is_host(value) {
+                return Err(Ambiguous::Host);
+            }
         }
         if let Some(value) = field(line, b"content-length") {
             lengths += 1;
@@ -130,15 +147,45 @@ fn judge(head: &[u8]) -> Result<(), Ambiguous> {
                 return Err(Ambiguous::Length);
             }
         }
-        if field(line, b"transfer-encoding").is_some() {
+        if let Some(value) = field(line, b"transfer-encoding") {
             lengths += 1;
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(Ambiguous::Encoding);
+            }
         }
     }
-    if lengths > 1 {
-        Err(Ambiguous::Lengths)
-    } else {
-        Ok(())
+    match (lengths, hosts) {
+        (2.., _) => Err(Ambiguous::Lengths),
+        (_, 1) => Ok(()),
+        (_, 0) if is_old == Some(true) => Ok(()),
+        _ => Err(Ambiguous::Host),
     }
+}
+
+/// Whether a Host field says a host and perhaps a port (RFC 3986 3.2.2), or rightly nothing.
+fn is_host(value: &[u8]) -> bool {
+    let (host, rest) = match value.strip_prefix(b"[") {
+        Some(inner) => match inner.iter().position(|byte| *byte == b']') {
+            Some(end) => (&inner[..end], &inner[end + 1..]),
+            None => return false,
+        },
+        None => {
+            let end = value.iter().position(|byte| *byte == b':');
+            value.split_at(end.unwrap_or(value.len()))
+        }
+    };
+    let is_literal = value.starts_with(b"[");
+    let may_be = |byte: &u8| {
+        byte.is_ascii_alphanumeric()
+            || b"-._~%!$&'()*+,;=".contains(byte)
+            || (is_literal && *byte == b':')
+    };
+    let is_port = match rest {
+        [] => true,
+        [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    host.iter().all(may_be) && is_port
 }
 
 /// A field's value, if that is its line.
@@ -165,7 +212,7 @@ mod tests {
 
     #[test]
     fn d10_what_could_be_read_otherwise_is_refused() {
-        use Ambiguous::{BareLineFeed, BareReturn, Length, Lengths, Lost};
+        use Ambiguous::{BareLineFeed, BareReturn, Encoding, Host, Length, Lengths, Lost};
         let request = |fields: &str| format!("PUT / HTTP/1.1\r\nHost: x\r\n{fields}\r\n");
         let cases = [
             (request("Content-Length: 1\r\n"), Ok(())),
@@ -190,7 +237,7 @@ mod tests {
             (request("Content-Length: +1\r\n"), Err(Length)),
             (request("Content-Length:\r\n"), Err(Length)),
             (
-                request("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+                request("Transfer-Encoding: chunked\r\nTransfer-Encoding: Chunked\r\n"),
                 Err(Lengths),
             ),
             (request("X: 1\nY: 2\r\n"), Err(BareLineFeed)),
@@ -201,6 +248,19 @@ mod tests {
                 Err(BareLineFeed),
             ),
             ("GET / HTTP/1.1\r\nHost".to_owned(), Err(Lost)),
+            (
+                request("Transfer-Encoding: gzip, chunked\r\n"),
+                Err(Encoding),
+            ),
+            (request("Transfer-Encoding: ,chunked\r\n"), Err(Encoding)),
+            (request("Transfer-Encoding:\tCHUNKED \r\n"), Ok(())),
+            (request("Host: x\r\n"), Err(Host)),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), Err(Host)),
+            ("\r\nGET / HTTP/1.0\r\n\r\n".to_owned(), Ok(())),
+            (
+                "GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n".to_owned(),
+                Err(Host),
+            ),
         ];
         for (head, expected) in cases {
             assert_eq!(judged(&head), expected, "{head:?}");
@@ -208,9 +268,32 @@ mod tests {
     }
 
     #[test]
+    fn d10_a_host_is_a_host() {
+        for host in [
+            "",
+            "x",
+            "a-b.example",
+            "127.0.0.1:80",
+            "[::1]",
+            "[::1]:80",
+            "a_b",
+            "x:",
+            "%41",
+        ] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "a b", "a/b", "u@h", "x:y", "x:1:2", "[::1", "[::1]x", "::1", "a\0", "\u{e4}", "a?b",
+            "a, b",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
     fn d10_nothing_is_looked_at_after_chunks() {
         let mut watch = HeadWatch::default();
-        watch.came(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
+        watch.came(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
         assert_eq!(watch.head(Follows::Chunks), Ok(()));
         watch.came(b"cde\n\n");
         assert!(!watch.has_begun());
@@ -229,7 +312,7 @@ mod tests {
             let mut ends = Vec::new();
             for (index, body) in bodies.iter().enumerate() {
                 let end = if index == bad { "\n" } else { "\r\n" };
-                stream.extend(format!("PUT /{index} HTTP/1.1\r\nX: 1{end}Content-Length: {body}\r\n\r\n").into_bytes());
+                stream.extend(format!("PUT /{index} HTTP/1.1\r\nHost: x\r\nX: 1{end}Content-Length: {body}\r\n\r\n").into_bytes());
                 ends.push(stream.len());
                 // Bodies that look like heads.
                 stream.extend(b"\r\n\r\nGET / HTTP/1.1\n\n".iter().cycle().take(*body));

@@ -42,6 +42,10 @@ pub(crate) struct Line {
     any_finished: AtomicBool,
     /// Whether the peer has said that it sends no more.
     peer_ended: AtomicBool,
+    /// Whether the request that is being answered is the last one.
+    is_last: AtomicBool,
+    /// Whether bytes of its body are still to come.
+    lacks_body: AtomicBool,
     /// Whether a request's body was not read to its end.
     has_unread: AtomicBool,
     /// Bytes that were given to the system to be sent.
@@ -85,6 +89,8 @@ impl Line {
             finished: Mutex::default(),
             any_finished: AtomicBool::new(false),
             peer_ended: AtomicBool::new(false),
+            is_last: AtomicBool::new(false),
+            lacks_body: AtomicBool::new(false),
             has_unread: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
@@ -146,6 +152,27 @@ impl Line {
     /// The peer sends no more.
     pub(crate) fn peer_ended(&self) {
         self.peer_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// The request of HTTP/1.1 that is being answered has a body.
+    pub(crate) fn lacks_body(&self) {
+        self.lacks_body.store(true, Ordering::Relaxed);
+    }
+
+    /// No request is taken after the one that is being answered.
+    pub(crate) fn ends_with_answer(&self) {
+        self.is_last.store(true, Ordering::Relaxed);
+    }
+
+    /// The body of the request that is being answered is here.
+    pub(crate) fn body_came(&self) {
+        self.lacks_body.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether a request that is answered now is the last one: that was said, or its body is left where it is, and where the next
+    /// one begins nobody knows who was not let send it (RFC 9110 10.1.1).
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last.load(Ordering::Relaxed) || self.lacks_body.load(Ordering::Relaxed)
     }
 
     /// Nobody read a request's body to its end.

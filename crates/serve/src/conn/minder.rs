@@ -22,6 +22,8 @@ pub(super) struct Minder<'a> {
     began: Instant,
     /// What the timer is set to.
     armed: Duration,
+    /// How long a connection may be idle before it is to rest.
+    idle: Option<Duration>,
     /// Whether the wire was asked to look how much has left, since the timer fired.
     has_asked: bool,
 }
@@ -33,13 +35,15 @@ pub(super) enum Wants {
     Nothing,
     /// The connection to be polled once more, so that its wire looks how much has left.
     Look,
+    /// Nothing has happened for as long as was said: the connection to be kept in less room.
+    Rest,
     /// The connection to end.
     End(Tired),
 }
 
 impl<'a> Minder<'a> {
     /// With a timer of its own.
-    pub(super) fn new(line: Arc<Line>, sleep: Pin<&'a mut Sleep>) -> Self {
+    pub(super) fn new(line: Arc<Line>, idle: Option<Duration>, sleep: Pin<&'a mut Sleep>) -> Self {
         let began = Instant::now()
             .checked_sub(line.now())
             .unwrap_or_else(Instant::now);
@@ -48,6 +52,7 @@ impl<'a> Minder<'a> {
             sleep,
             began,
             armed: Duration::MAX,
+            idle,
             has_asked: false,
         }
     }
@@ -55,29 +60,43 @@ impl<'a> Minder<'a> {
     /// To be asked after each turn of the connection.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Wants {
         loop {
-            let deadline = self.line.patience().deadline();
+            let deadline = self.deadline();
             if deadline < self.armed {
                 self.arm(deadline);
             }
             if self.sleep.as_mut().poll(cx) == Poll::Pending {
                 return Wants::Nothing;
             }
-            if !self.has_asked {
+            let now = self.line.now();
+            if self.rest().is_some_and(|rest| rest <= now) {
+                return Wants::Rest;
+            }
+            if !self.has_asked && !self.line.patience().is_idle() {
                 self.has_asked = true;
                 self.line.want_look();
                 return Wants::Look;
             }
             self.has_asked = false;
-            let now = self.line.now();
             let verdict = self.line.patience().verdict(now);
             match verdict {
                 Some(tired) => return Wants::End(tired),
                 None => {
-                    let deadline = self.line.patience().deadline();
+                    let deadline = self.deadline();
                     self.arm(deadline);
                 }
             }
         }
+    }
+
+    /// When something is to be decided.
+    fn deadline(&self) -> Duration {
+        let rest = self.rest().unwrap_or(Duration::MAX);
+        self.line.patience().deadline().min(rest)
+    }
+
+    /// When the connection is to rest, if it is idle.
+    fn rest(&self) -> Option<Duration> {
+        Some(self.line.patience().idle_since()? + self.idle?)
     }
 
     fn arm(&mut self, deadline: Duration) {

@@ -30,6 +30,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>>;
 
+    /// Whether something has come, or the peer is gone: a hint, which may be wrong.
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
     /// Bytes that were given to the system and are not with the peer.
     fn unsent(&self) -> u64;
 
@@ -49,6 +52,10 @@ macro_rules! plain {
         impl Transport for $socket {
             const SENDS_FILES: bool = cfg!(target_os = "linux");
             const HAS_FAREWELL: bool = false;
+
+            fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_read_ready(cx)
+            }
 
             fn unsent(&self) -> u64 {
                 sys::unsent(self)
@@ -93,6 +100,10 @@ plain!(UnixStream);
 impl<S: Transport> Transport for TlsStream<S> {
     const SENDS_FILES: bool = false;
     const HAS_FAREWELL: bool = true;
+
+    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_ref().0.poll_readable(cx)
+    }
 
     fn unsent(&self) -> u64 {
         self.get_ref().0.unsent()

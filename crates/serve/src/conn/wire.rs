@@ -69,6 +69,14 @@ impl<S: Transport> Wire<S> {
         }
     }
 
+    /// Whether something has come: a hint.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.again.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        self.stream.poll_readable(cx)
+    }
+
     /// Bytes that came from here are to be read again.
     pub(crate) fn rewind(&mut self, bytes: Bytes) {
         self.again = bytes;

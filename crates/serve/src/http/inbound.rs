@@ -54,11 +54,15 @@ impl Stream for Inbound {
             this.line.patience().body_begun(now);
         }
         loop {
-            let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
+            if frame.is_none() || this.body.is_end_stream() {
+                this.line.body_came();
+            }
+            let Some(frame) = frame else {
                 return Poll::Ready(None);
             };
             // Trailers say nothing that is wanted.
-            if let Ok(bytes) = frame?.into_data() {
+            if let Ok(bytes) = frame.into_data() {
                 this.came += bytes.len() as u64;
                 this.line.patience().body_bytes(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use haul_plan::serving::{Conditions, Outcome, sent_digests};
 use haul_plan::{Checksum, Expected};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, EXPECT, HeaderMap};
 
 use super::Server;
 use super::answer::{Answer, Instead, bare, of_store, plain};
@@ -52,6 +52,9 @@ pub(crate) struct Asked {
     digests: Vec<Checksum>,
     /// Bytes that may come.
     pub(crate) most: u64,
+    /// Whether conditions are looked at before the body comes, too. Little that is on its way is sooner read than refused: that
+    /// would end the connection.
+    is_asked_first: bool,
 }
 
 impl Asked {
@@ -62,6 +65,7 @@ impl Asked {
             conditions: Conditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
+            is_asked_first: false,
         }
     }
 
@@ -90,6 +94,8 @@ impl Asked {
             conditions: Conditions::parse(headers),
             digests: digests.into_iter().map(checksum).collect(),
             most,
+            is_asked_first: headers.contains_key(EXPECT)
+                || length.is_none_or(|length| length > SMALL as u64),
         })
     }
 }
@@ -189,8 +195,11 @@ pub(crate) async fn put(
         conditions,
         digests,
         most,
+        is_asked_first,
     } = asked;
-    look(line, &key, &conditions).await?;
+    if is_asked_first {
+        look(line, &key, &conditions).await?;
+    }
     let mut intake = Intake {
         source,
         left: most,

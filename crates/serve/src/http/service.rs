@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 use haul_plan::serving::Conditions;
 use http::header::{
-    ALLOW, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
@@ -97,6 +97,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let (head, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.line, &head);
         let body = Inbound::new(body, &self.line);
+        if head.version < Version::HTTP_2 && !body.is_end() {
+            self.line.lacks_body();
+        }
         if let Err(answer) = self.is_plain(&head, &body) {
             return Answering::Now(Some(exchange.answered(*answer)));
         }
@@ -154,20 +157,16 @@ impl Service {
             return Ok(());
         }
         let follows = body.len().map_or(Follows::Chunks, Follows::Length);
+        if follows == Follows::Chunks {
+            // Where the next head would begin, the watch does not know.
+            self.line.ends_with_answer();
+        }
+        // No guard of the watch is held when the answer is made.
         let watched = self.line.watch().head(follows);
-        let hosts = head.headers.get_all(HOST).iter().count();
-        let problem = match watched {
-            Err(ambiguous) => ambiguous.to_string(),
-            Ok(()) if hosts > 1 || (hosts == 0 && head.version == Version::HTTP_11) => {
-                "a request has one Host field".to_owned()
-            }
-            Ok(()) => return Ok(()),
-        };
-        let mut answer = plain(StatusCode::BAD_REQUEST, problem);
-        answer
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-        Err(answer.into())
+        watched.map_err(|ambiguous| {
+            self.line.ends_with_answer();
+            plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
+        })
     }
 
     fn judge(&self, asked: &Asked) -> Judged {

@@ -1,0 +1,70 @@
+//! Reads multipart/byteranges (RFC 9110 14.6) by the letter: what a lenient reader passes over is a panic here.
+
+use std::ops::Range;
+
+use crate::client::{Answer, find};
+
+/// One part: which bytes it says it has, of how long a file, and those bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) range: Range<usize>,
+    pub(crate) len: usize,
+    pub(crate) kind: String,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The parts of an answer.
+#[track_caller]
+pub(crate) fn parts(answer: &Answer) -> Vec<Part> {
+    let kind = answer.field("content-type").expect("a type");
+    let boundary = kind
+        .strip_prefix("multipart/byteranges; boundary=")
+        .expect("multipart/byteranges");
+    // RFC 2046 5.1.1.
+    assert!((1..=70).contains(&boundary.len()), "{boundary}");
+    assert!(answer.field("content-range").is_none(), "that is a part's");
+    let mut rest = &answer.body[..];
+    let mut parts = Vec::new();
+    let (first, next) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
+    rest = rest.strip_prefix(first.as_bytes()).expect("a boundary");
+    while let Some(part) = rest.strip_prefix(b"\r\n") {
+        let end = find(part, b"\r\n\r\n").expect("a part's head");
+        let head = std::str::from_utf8(&part[..end]).unwrap();
+        let field = |name: &str| {
+            let mut lines = head
+                .split("\r\n")
+                .filter_map(|line| line.strip_prefix(name));
+            let value = lines.next().expect("a part's field");
+            assert!(lines.next().is_none(), "{head}");
+            value.to_owned()
+        };
+        let (range, len) = content_range(&field("Content-Range: "));
+        let body = &part[end + 4..];
+        let bytes = body.get(..range.len()).expect("all of a part").to_vec();
+        parts.push(Part {
+            kind: field("Content-Type: "),
+            bytes,
+            len,
+            range: range.clone(),
+        });
+        rest = body[range.len()..]
+            .strip_prefix(next.as_bytes())
+            .expect("a boundary");
+    }
+    assert_eq!(rest, b"--\r\n");
+    parts
+}
+
+/// Reads `bytes A-B/LEN`.
+#[track_caller]
+pub(crate) fn content_range(value: &str) -> (Range<usize>, usize) {
+    let (range, len) = value
+        .strip_prefix("bytes ")
+        .unwrap()
+        .split_once('/')
+        .unwrap();
+    let (first, last) = range.split_once('-').unwrap();
+    let [first, last, len] = [first, last, len].map(|number| number.parse::<usize>().unwrap());
+    assert!(first <= last && last < len, "{value}");
+    (first..last + 1, len)
+}

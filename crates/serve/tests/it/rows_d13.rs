@@ -1,0 +1,175 @@
+//! D13: files that are cut short, emptied or grown while they are sent.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use haul_lab::Content;
+use http::Request;
+
+use crate::client::{Client, Road, request};
+use crate::harness::{NAME, Over, Served};
+use crate::http2;
+
+/// More than is on its way at one time: in both ends' socket buffers, or within HTTP/2's windows.
+fn length(road: Road) -> u64 {
+    match road {
+        Road::Http2 | Road::Http2Tls => 3 << 20,
+        _ => 16 << 20,
+    }
+}
+
+/// What is done to a file that is being sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// Nothing is left.
+    Emptied,
+    /// Half is left, less than was asked for and more than was sent.
+    Halved,
+    /// Half is left, and ends within a page.
+    Torn,
+    /// There is more.
+    Grown,
+}
+
+impl Done {
+    const ALL: [Self; 4] = [Self::Emptied, Self::Halved, Self::Torn, Self::Grown];
+
+    fn to(self, served: &Served) {
+        let mut file = File::options()
+            .append(true)
+            .open(served.root().join("f"))
+            .unwrap();
+        let half = file.metadata().unwrap().len() / 2;
+        match self {
+            Self::Emptied => file.set_len(0).unwrap(),
+            Self::Halved => file.set_len(half).unwrap(),
+            Self::Torn => file.set_len(half + 1234).unwrap(),
+            Self::Grown => file.write_all(b"more").unwrap(),
+        }
+    }
+}
+
+/// What came of a body; whether it ended as it should.
+struct Came {
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+#[test]
+fn d13_a_file_that_shrinks_ends_the_answer_and_not_the_server() {
+    let served = Served::start();
+    served.file("other", "as ever");
+    for road in Road::ALL {
+        let file = Content::random(13, length(road)).to_vec();
+        for done in Done::ALL {
+            served.file("f", &file);
+            let came = read(&served, road, done);
+            let why = format!("{road:?} {done:?}: {} bytes", came.bytes.len());
+            assert_eq!(came.is_whole, done == Done::Grown, "{why}");
+            assert!(file.starts_with(&came.bytes), "{why}");
+            assert!(came.is_whole == (came.bytes.len() == file.len()), "{why}");
+            // The next one is served, of this file as it is now and of others.
+            assert_eq!(
+                served.ask(road, "GET", "/other", &[]).text(),
+                "as ever",
+                "{why}"
+            );
+            let now = std::fs::metadata(served.root().join("f")).unwrap().len();
+            let head = served.ask(road, "HEAD", "/f", &[]);
+            assert_eq!(
+                head.field("content-length").unwrap_or("0"),
+                now.to_string(),
+                "{why}"
+            );
+        }
+    }
+}
+
+/// Reads some of a body, and the rest when that was done.
+fn read(served: &Served, road: Road, done: Done) -> Came {
+    if !matches!(road, Road::Http2 | Road::Http2Tls) {
+        let mut client = Client::on(served, road);
+        client.send(request("GET", "/f", &[]));
+        let head = client.head();
+        let mut bytes = client.take(100_000).unwrap();
+        done.to(served);
+        let length: usize = head.field("content-length").unwrap().parse().unwrap();
+        let (rest, is_whole) = match client.take(length - bytes.len()) {
+            Ok(rest) => (rest, true),
+            Err((rest, _)) => (rest, false),
+        };
+        bytes.extend(rest);
+        return Came { bytes, is_whole };
+    }
+    http2::run(async {
+        let stream = http2::connect(served, road).await;
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        let download = async {
+            let mut sender = sender.ready().await.unwrap();
+            let request = Request::get(format!("http://{NAME}/f")).body(()).unwrap();
+            let (answer, _) = sender.send_request(request, true).unwrap();
+            let mut incoming = answer.await.unwrap().into_body();
+            let (mut bytes, mut waiting) = (Vec::new(), true);
+            let is_whole = loop {
+                match incoming.data().await {
+                    None => break true,
+                    Some(Err(_)) => break false,
+                    Some(Ok(data)) => {
+                        bytes.extend_from_slice(&data);
+                        incoming
+                            .flow_control()
+                            .release_capacity(data.len())
+                            .unwrap();
+                    }
+                }
+                if waiting && bytes.len() > 30_000 {
+                    waiting = false;
+                    done.to(served);
+                }
+            };
+            Came { bytes, is_whole }
+        };
+        tokio::select! {
+            ended = connection => panic!("{ended:?}"),
+            came = download => came,
+        }
+    })
+}
+
+/// Between the look at a small file and its reading, too, nothing but what is there is sent.
+#[test]
+fn d13_a_file_that_never_stands_still_is_sent_as_it_was_told_or_not_at_all() {
+    let served = Served::start();
+    let path = served.file("f", [b'x'; 100]);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = File::options().write(true).open(&path).unwrap();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                for len in [0, 300_000, 100, 70_000] {
+                    file.set_len(len).unwrap();
+                }
+            }
+        });
+        let _until = Over(&over);
+        for road in Road::FIRST {
+            let mut client = Client::on(&served, road);
+            for _ in 0..300 {
+                if client.try_send(request("GET", "/f", &[])).is_err() {
+                    client = Client::on(&served, road);
+                    continue;
+                }
+                let Some(head) = client.head_or_end() else {
+                    client = Client::on(&served, road);
+                    continue;
+                };
+                assert_eq!(head.status, 200);
+                if client.body(&head, "GET").is_err() {
+                    client = Client::on(&served, road);
+                }
+            }
+        }
+    });
+    served.file("f", "still");
+    assert_eq!(served.get("/f").text(), "still");
+}

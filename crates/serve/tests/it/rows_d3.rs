@@ -1,0 +1,199 @@
+//! D3: uploads that break off, at every byte, and what is left of them.
+
+use bytes::Bytes;
+use haul_lab::Content;
+use http::Request;
+
+use crate::client::{Client, Road, request};
+use crate::harness::{NAME, Served, Setup, eventually};
+use crate::http2;
+
+const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
+
+/// The same upload by its length and in chunks of three sizes.
+fn framings(body: &[u8]) -> [Vec<u8>; 2] {
+    let length = body.len().to_string();
+    let by_length = request("PUT", "/key", &[("Content-Length", &length)]);
+    let in_chunks = request("PUT", "/key", &[("Transfer-Encoding", "chunked")]);
+    let mut chunked = in_chunks.into_bytes();
+    let third = body.len().div_ceil(3);
+    for chunk in body.chunks(third) {
+        chunked.extend(format!("{:x};a=b\r\n", chunk.len()).into_bytes());
+        chunked.extend(chunk);
+        chunked.extend(b"\r\n");
+    }
+    chunked.extend(b"0\r\n\r\n");
+    [[by_length.as_bytes(), body].concat(), chunked]
+}
+
+/// Nothing has changed, and nothing is left.
+#[track_caller]
+fn is_as_it_was(served: &Served, after: &str) {
+    assert_eq!(served.holds("key").unwrap(), b"old", "{after}");
+    eventually("temporaries are gone", || served.temporaries() == 0);
+}
+
+#[test]
+fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
+    let served = Served::start();
+    served.file("key", "old");
+    for road in Road::FIRST {
+        for upload in framings(BODY) {
+            for cut in 0..upload.len() {
+                let mut client = Client::on(&served, road);
+                client.send(&upload[..cut]);
+                // Whoever cannot go on says so, and may still hear what became of it.
+                client.finish();
+                let answer = client.until_gone();
+                assert!(!answer.starts_with(b"HTTP/1.1 2"), "{road:?} {cut}");
+                is_as_it_was(&served, &format!("{road:?} {cut}"));
+            }
+            // All of it is an upload.
+            let mut client = Client::on(&served, road);
+            client.send(&upload);
+            assert_eq!(client.answer_to("PUT").status, 204);
+            assert_eq!(served.holds("key").unwrap(), BODY);
+            served.file("key", "old");
+        }
+    }
+}
+
+#[test]
+fn d3_an_upload_that_is_dropped_at_any_byte_changes_nothing() {
+    let served = Served::start();
+    served.file("key", "old");
+    for upload in framings(BODY) {
+        for cut in 0..upload.len() {
+            let mut client = Client::plain(&served);
+            client.send(&upload[..cut]);
+            if cut % 2 == 0 {
+                client.reset();
+            }
+        }
+        // Each of them has been noticed when its connection's place is free.
+        let mut client = Client::plain(&served);
+        assert_eq!(client.ask("GET", "/key", &[]).text(), "old");
+        is_as_it_was(&served, "all of them");
+    }
+}
+
+#[test]
+fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
+    let body = Content::random(3, 3 << 20).to_vec();
+    let served = Served::start();
+    served.file("key", "old");
+    for road in Road::FIRST {
+        for upload in framings(&body) {
+            for cut in [
+                70_000,
+                600_000,
+                1 << 20,
+                (2 << 20) + 1,
+                upload.len() - 6,
+                upload.len() - 1,
+            ] {
+                for is_reset in [false, true] {
+                    let mut client = Client::on(&served, road);
+                    client.send(&upload[..cut]);
+                    eventually("it is being written", || served.temporaries() == 1);
+                    assert_eq!(served.holds("key").unwrap(), b"old");
+                    match is_reset {
+                        true => client.reset(),
+                        false => drop(client),
+                    }
+                    is_as_it_was(&served, &format!("{road:?} {cut} {is_reset}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
+    let served = Served::start();
+    let mut client = Client::plain(&served);
+    client.send(request("PUT", "/a/b/c", &[("Content-Length", "1000000")]));
+    client.send(vec![b'x'; 200_000]);
+    eventually("it is being written", || served.temporaries() == 1);
+    drop(client);
+    eventually("it is gone", || served.temporaries() == 0);
+    assert_eq!(served.get("/a/b/c").status, 404);
+    assert!(!served.root().join("a/b/c").exists());
+}
+
+/// How an upload over HTTP/2 ends early.
+#[derive(Debug, Clone, Copy)]
+enum Ends {
+    /// The stream is reset.
+    Reset,
+    /// It ends with fewer bytes than were told.
+    Short,
+    /// The connection ends.
+    Gone,
+}
+
+#[test]
+fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
+    let served = Served::start();
+    served.file("key", "old");
+    for road in [Road::Http2, Road::Http2Tls] {
+        for ends in [Ends::Reset, Ends::Short, Ends::Gone] {
+            for length in [0, 1, 49, 200_000, 700_000] {
+                break_off(&served, road, ends, length);
+                is_as_it_was(&served, &format!("{road:?} {ends:?} {length}"));
+            }
+        }
+    }
+    assert_eq!(served.put(Road::Http2, "/key", &[], BODY).status, 204);
+    assert_eq!(served.holds("key").unwrap(), BODY);
+}
+
+/// Begins an upload of a million bytes, and ends it after some.
+fn break_off(served: &Served, road: Road, ends: Ends, length: usize) {
+    http2::run(async {
+        let stream = http2::connect(served, road).await;
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        let upload = async {
+            let mut sender = sender.ready().await.unwrap();
+            let request =
+                Request::put(format!("http://{NAME}/key")).header("content-length", "1000000");
+            let (answer, mut stream) = sender
+                .send_request(request.body(()).unwrap(), false)
+                .unwrap();
+            http2::send(&mut stream, &vec![b'x'; length]).await.unwrap();
+            if length > 100_000 {
+                // It has been begun on the disk.
+                while served.temporaries() == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            match ends {
+                Ends::Gone => return,
+                Ends::Reset => stream.send_reset(h2::Reason::CANCEL),
+                Ends::Short => stream.send_data(Bytes::new(), true).unwrap(),
+            }
+            match answer.await {
+                Err(_) => {}
+                Ok(answer) => assert!(answer.status().as_u16() >= 400, "{answer:?}"),
+            }
+        };
+        tokio::select! {
+            _ = connection => {}
+            () = upload => {}
+        }
+    });
+}
+
+#[test]
+fn d3_what_a_killed_server_left_is_gone_when_the_next_one_starts() {
+    let mut served = Served::start();
+    served.file("key", "old");
+    served.file(".haul/.haul-put-1-1", "half a version");
+    served.file(".haul/.haul-put-2-0", "");
+    served.end(std::time::Duration::ZERO);
+    assert_eq!(served.temporaries(), 2);
+    let root = served.root();
+    let next = Setup::default().start_in(tempfile::tempdir().unwrap(), &root);
+    assert_eq!(served.temporaries(), 0);
+    assert_eq!(next.get("/key").text(), "old");
+}

@@ -1,0 +1,181 @@
+//! D6: no room, be it the quota's or the disk's.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use haul_serve::store::{Durability, StoreOptions};
+
+use crate::client::{Client, Road, request};
+use crate::harness::{Served, Setup, eventually};
+
+fn with_quota(bytes: u64) -> Setup {
+    Setup {
+        store: StoreOptions {
+            quota: Some(bytes),
+            ..Setup::default().store
+        },
+        ..Setup::default()
+    }
+}
+
+/// Puts in chunks.
+fn put_in_chunks(served: &Served, road: Road, path: &str, body: &[u8]) -> u16 {
+    let mut client = Client::on(served, road);
+    client.send(request("PUT", path, &[("Transfer-Encoding", "chunked")]));
+    for chunk in body.chunks(100_000) {
+        let chunk = [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat();
+        if client.try_send(chunk).is_err() {
+            break;
+        }
+    }
+    let _ = client.try_send("0\r\n\r\n");
+    client.answer_to("PUT").status
+}
+
+#[test]
+fn d6_over_the_quota_nothing_is_stored() {
+    for size in [100, 1 << 20] {
+        let served = with_quota(size as u64 * 2).start();
+        let body = vec![b'x'; size];
+        for road in Road::ALL {
+            assert_eq!(
+                served.put(road, "/a", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
+            assert_eq!(
+                served.put(road, "/b", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
+            assert_eq!(
+                served.put(road, "/c", &[], &body).status,
+                507,
+                "{road:?} {size}"
+            );
+            assert!(served.holds("c").is_none());
+            if Road::FIRST.contains(&road) {
+                assert_eq!(
+                    put_in_chunks(&served, road, "/c", &body),
+                    507,
+                    "{road:?} {size}"
+                );
+                assert_eq!(
+                    put_in_chunks(&served, road, "/a", &[&body[..], &body].concat()),
+                    507
+                );
+            }
+            assert_eq!(served.get("/a").body, body, "{road:?}: the old version");
+            // Room comes back.
+            assert_eq!(served.ask(road, "DELETE", "/a", &[]).status, 204);
+            assert_eq!(
+                served.put(road, "/c", &[], &body).status,
+                201,
+                "{road:?} {size}"
+            );
+            for path in ["/b", "/c"] {
+                assert_eq!(served.ask(road, "DELETE", path, &[]).status, 204);
+            }
+            eventually("temporaries are gone", || served.temporaries() == 0);
+        }
+    }
+}
+
+#[test]
+fn d6_what_broke_off_takes_no_room() {
+    let served = with_quota(300_000).start();
+    for _ in 0..5 {
+        let mut client = Client::plain(&served);
+        client
+            .send(request("PUT", "/a", &[("Content-Length", "300000")]))
+            .send(vec![b'x'; 299_999]);
+        eventually("it is being written", || served.temporaries() == 1);
+        drop(client);
+        eventually("it is gone", || served.temporaries() == 0);
+    }
+    // Its share may come back a moment after its file has gone.
+    eventually("there is room", || {
+        served
+            .put(Road::Plain, "/a", &[], &vec![b'x'; 300_000])
+            .status
+            < 300
+    });
+}
+
+#[test]
+fn d6_what_was_there_before_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("deep")).unwrap();
+    std::fs::write(root.join("deep/file"), [b'x'; 900]).unwrap();
+    let served = with_quota(1000).start_in(folder, &root);
+    assert_eq!(served.put(Road::Plain, "/a", &[], &[b'x'; 101]).status, 507);
+    assert_eq!(served.put(Road::Plain, "/a", &[], &[b'x'; 100]).status, 201);
+}
+
+#[test]
+fn d6_a_full_disk_changes_nothing() {
+    let Some(disk) = SmallDisk::mount(1) else {
+        return;
+    };
+    for durability in [Durability::None, Durability::File, Durability::Full] {
+        let setup = Setup {
+            store: StoreOptions {
+                durability,
+                ..Setup::default().store
+            },
+            within: Some(disk.0.clone()),
+            ..Setup::default()
+        };
+        let served = setup.start();
+        served.file("key", "old");
+        let body = vec![b'x'; 2 << 20];
+        for road in Road::ALL {
+            assert_eq!(served.put(road, "/key", &[], &body).status, 507, "{road:?}");
+            assert_eq!(
+                served.put(road, "/fresh", &[], &body).status,
+                507,
+                "{road:?}"
+            );
+            if Road::FIRST.contains(&road) {
+                assert_eq!(put_in_chunks(&served, road, "/key", &body), 507, "{road:?}");
+            }
+            assert_eq!(served.get("/key").text(), "old", "{road:?}");
+            assert_eq!(served.get("/fresh").status, 404, "{road:?}");
+            eventually("temporaries are gone", || served.temporaries() == 0);
+            // There is room again.
+            assert_eq!(
+                served.put(road, "/other", &[], &body[..500_000]).status / 100,
+                2,
+                "{road:?}"
+            );
+        }
+    }
+}
+
+/// A file system of some MiB. The row rests on the quota and on the error table where the system lets nobody mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(mebibytes: usize) -> Option<Self> {
+        let path = tempfile::tempdir().unwrap().keep();
+        let size = format!("size={mebibytes}m");
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "haul-test"])
+            .arg(&path)
+            .output();
+        let is_mounted = mount.is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            std::fs::remove_dir(&path).unwrap();
+        }
+        is_mounted.then_some(Self(path))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let path: &Path = &self.0;
+        let _ = Command::new("umount").arg("-l").arg(path).output();
+        let _ = std::fs::remove_dir(path);
+    }
+}

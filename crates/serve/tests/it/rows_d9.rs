@@ -1,0 +1,265 @@
+//! D9: peers that take their time, while others are served.
+//!
+//! Limits are some hundred milliseconds here. A test waits for the server to give up, never for a time of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_plan::serving::PatienceOptions;
+use haul_serve::ServerOptions;
+use haul_serve::accept::Accept;
+use haul_serve::observe::Metrics;
+use tokio::time::Instant;
+
+use crate::client::{Client, Road, request};
+use crate::harness::{LIMIT, Served, Setup, eventually};
+
+/// What is given to everything.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// One thread, so that whoever kept it busy would be noticed.
+fn served(patience: PatienceOptions) -> Served {
+    counted(patience).0
+}
+
+/// The same, with what it counts.
+fn counted(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
+    let mut setup = Setup::accept(Accept::Single);
+    let metrics = Arc::new(Metrics::new());
+    setup.server = ServerOptions {
+        patience,
+        metrics: Arc::clone(&metrics),
+        ..ServerOptions::default()
+    };
+    let served = setup.start();
+    served.file("f", "here");
+    served.file("large", vec![b'x'; 16 << 20]);
+    (served, metrics)
+}
+
+/// How many readers were given up.
+fn given_up(metrics: &Metrics) -> u64 {
+    let text = metrics.render();
+    let mut lines = text
+        .lines()
+        .filter(|line| line.contains("\"send_timeout\""));
+    let count = lines.next().and_then(|line| line.rsplit(' ').next());
+    count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// Patient but for one thing.
+fn patient() -> PatienceOptions {
+    PatienceOptions {
+        handshake: LIMIT,
+        head: LIMIT,
+        idle: LIMIT,
+        grace: LIMIT,
+        ..PatienceOptions::default()
+    }
+}
+
+/// Serves others until somebody is given up, and says how long that took.
+#[track_caller]
+fn meanwhile(served: &Served, mut is_over: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    let mut other = Client::plain(served);
+    eventually("it is given up", || {
+        let asked = Instant::now();
+        assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
+        assert!(asked.elapsed() < Duration::from_secs(5), "others do notice");
+        is_over()
+    });
+    began.elapsed()
+}
+
+#[test]
+fn d9_a_head_that_drips_is_given_up() {
+    let served = served(PatienceOptions {
+        head: SHORT,
+        ..patient()
+    });
+    for road in Road::FIRST {
+        let mut slow = Client::on(&served, road);
+        let mut bytes = "GET /f HTTP/1.1\r\nHost: store.test\r\nX: "
+            .bytes()
+            .chain(std::iter::repeat(b'y'));
+        slow.send([bytes.next().unwrap()]);
+        let took = meanwhile(&served, || {
+            slow.try_send([bytes.next().unwrap()]).is_err() || slow.has_ended()
+        });
+        assert!(took >= SHORT, "{road:?} {took:?}");
+        let said = slow.until_gone();
+        assert!(
+            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
+            "{road:?} {}",
+            said.escape_ascii()
+        );
+    }
+}
+
+#[test]
+fn d9_a_second_head_has_its_own_time() {
+    let served = served(PatienceOptions {
+        head: SHORT,
+        ..patient()
+    });
+    let mut client = Client::plain(&served);
+    let began = Instant::now();
+    while began.elapsed() < 3 * SHORT {
+        assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+    }
+    client.send("GET /f HTTP/1.1\r\n");
+    let took = meanwhile(&served, || client.has_ended());
+    assert!(took >= SHORT, "{took:?}");
+}
+
+#[test]
+fn d9_a_connection_without_a_request_ends() {
+    let served = served(PatienceOptions {
+        idle: SHORT,
+        ..patient()
+    });
+    for road in Road::FIRST {
+        let mut used = Client::on(&served, road);
+        assert_eq!(used.ask("GET", "/f", &[]).text(), "here");
+        let took = meanwhile(&served, || used.has_ended());
+        assert!(took >= SHORT / 2, "{road:?} {took:?}");
+        used.ends();
+    }
+    let mut silent = Client::plain(&served);
+    let took = meanwhile(&served, || silent.has_ended());
+    assert!(took >= SHORT, "{took:?}");
+}
+
+#[test]
+fn d9_a_handshake_that_does_not_come_is_given_up() {
+    let served = served(PatienceOptions {
+        handshake: SHORT,
+        ..patient()
+    });
+    let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
+    let took = meanwhile(&served, || silent.has_ended());
+    assert!(took >= SHORT, "{took:?}");
+}
+
+#[test]
+fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        body_rate: 1 << 20,
+        ..patient()
+    });
+    for road in Road::FIRST {
+        let mut slow = Client::on(&served, road);
+        slow.send(request("PUT", "/f", &[("Content-Length", "1000000")]))
+            .send(vec![b'x'; 100_000]);
+        let took = meanwhile(&served, || {
+            slow.try_send([b'x']).is_err() || slow.has_ended()
+        });
+        assert!(took >= SHORT, "{road:?} {took:?}");
+        let said = slow.until_gone();
+        assert!(
+            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
+            "{road:?} {}",
+            said.escape_ascii()
+        );
+        eventually("temporaries are gone", || served.temporaries() == 0);
+        assert_eq!(served.get("/f").text(), "here");
+    }
+}
+
+#[test]
+fn d9_a_body_that_stands_still_is_given_up() {
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
+    for framing in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")] {
+        let mut slow = Client::plain(&served);
+        slow.send(request("PUT", "/f", &[framing]));
+        let took = meanwhile(&served, || slow.has_ended());
+        assert!(took >= SHORT, "{took:?}");
+        assert_eq!(served.get("/f").text(), "here");
+    }
+}
+
+#[test]
+fn d9_a_reader_that_never_reads_is_given_up() {
+    let (served, metrics) = counted(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
+    for (index, road) in Road::FIRST.into_iter().enumerate() {
+        let mut slow = Client::on(&served, road);
+        slow.send(request("GET", "/large", &[]));
+        slow.take(1).unwrap();
+        // That the server has gone shows here only behind all that it sent before.
+        let took = meanwhile(&served, || given_up(&metrics) > index as u64);
+        assert!(took >= SHORT, "{road:?} {took:?}");
+        assert!(slow.until_gone().len() < 16 << 20, "{road:?}");
+    }
+}
+
+/// Who is slow and steady is not who stands still.
+#[test]
+fn d9_a_slow_and_steady_reader_gets_all() {
+    let served = served(PatienceOptions {
+        grace: 5 * SHORT,
+        reader_rate: 1000,
+        ..patient()
+    });
+    let mut slow = Client::plain(&served);
+    slow.patient(2 * LIMIT);
+    slow.send(request("GET", "/large", &[]));
+    let head = slow.head();
+    assert_eq!(head.status, 200);
+    // A read of 64 KiB, and a word with somebody else, over and over.
+    let mut other = Client::plain(&served);
+    let mut came = 0;
+    while came < 16 << 20 {
+        came += slow.take(64 << 10).expect("it is not given up").len();
+        assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
+    }
+}
+
+#[test]
+fn d9_over_http2_too() {
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        idle: SHORT,
+        head: SHORT,
+        handshake: SHORT,
+        ..patient()
+    });
+    for road in [Road::Http2, Road::Http2Tls] {
+        let began = Instant::now();
+        crate::http2::run(async {
+            let stream = crate::http2::connect(&served, road).await;
+            let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+            // Without a request it is idle.
+            let _ = connection.await;
+            drop(sender);
+        });
+        assert!(began.elapsed() >= SHORT, "{road:?}");
+        let ended = crate::http2::run(async {
+            let stream = crate::http2::connect(&served, road).await;
+            let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+            let mut sender = sender.ready().await.unwrap();
+            let request = http::Request::get("http://store.test/large")
+                .body(())
+                .unwrap();
+            let (answer, _stream) = sender.send_request(request, true).unwrap();
+            // Its window is never opened.
+            let stuck = async {
+                let _incoming = answer.await.unwrap().into_body();
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                ended = connection => ended,
+                () = stuck => Ok(()),
+            }
+        });
+        drop(ended);
+        assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here");
+    }
+}

@@ -1,0 +1,71 @@
+//! A store whose disk is slow: whoever waits for it, nobody else does.
+
+use haul_serve::accept::Accept;
+
+use crate::client::{Client, Road, request};
+use crate::harness::{Setup, eventually};
+use crate::slow_disk::{CONTENT, SlowDisk};
+
+#[test]
+fn disk_work_never_blocks_a_reactor() {
+    for accept in Accept::ALL {
+        let mut setup = Setup::accept(accept);
+        // So that there is nobody else to do the work.
+        setup.crew.threads = 1;
+        let served = setup.start();
+        served.file("f", "here");
+        served.file("large", vec![b'x'; 300_000]);
+        let folder = served.root().join("slow");
+        std::fs::create_dir(&folder).unwrap();
+        let Some(disk) = SlowDisk::mount(&folder) else {
+            return skipped();
+        };
+        let mut waiting = Vec::new();
+        for road in Road::FIRST {
+            for path in ["/slow/read", "/slow/found", "/slow/?format=json"] {
+                let mut client = Client::on(&served, road);
+                client.send(request("GET", path, &[]));
+                waiting.push((client, path));
+            }
+        }
+        // A file's pages and a folder's names are waited for by one for all.
+        eventually("they wait for the disk", || disk.waiting() >= 3);
+        for road in Road::ALL {
+            for _ in 0..20 {
+                assert_eq!(
+                    served.ask(road, "GET", "/f", &[]).text(),
+                    "here",
+                    "{accept} {road:?}"
+                );
+            }
+            assert_eq!(
+                served.ask(road, "GET", "/large", &[]).body.len(),
+                300_000,
+                "{accept} {road:?}"
+            );
+            assert!([201, 204].contains(&served.put(road, "/put", &[], b"new").status));
+            assert_eq!(served.ask(road, "GET", "/nowhere", &[]).status, 404);
+        }
+        for (client, path) in &mut waiting {
+            // A file's head is known before its bytes.
+            assert!(
+                path.ends_with("read") || client.has_nothing(),
+                "{accept} {path}"
+            );
+        }
+        disk.open();
+        for (client, path) in &mut waiting {
+            let answer = client.answer();
+            assert_eq!(answer.status, 200, "{accept} {path}");
+            if !path.ends_with("json") {
+                assert_eq!(answer.body, CONTENT, "{accept} {path}");
+            }
+        }
+    }
+}
+
+/// Said once, where the row has nothing to stand on.
+#[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
+fn skipped() {
+    eprintln!("no file system can be mounted here: the slow disk is not shown");
+}
