@@ -201,8 +201,7 @@ pub(crate) async fn put(
         most,
         is_asked_first,
     } = asked;
-    let first = is_asked_first.then_some(&conditions);
-    look(line, &key, first).await?;
+    look(line, &key, is_asked_first.then_some(&conditions)).await?;
     let mut intake = Intake {
         source,
         left: most,
