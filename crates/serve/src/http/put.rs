@@ -171,10 +171,14 @@ pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
 
 /// Looks whether conditions hold before the body is asked for: nobody sends a gigabyte to learn that it was not wanted. What counts is
 /// the look at the end.
-async fn look(line: &Arc<Line>, key: &Key, conditions: &Conditions) -> Result<(), StoreError> {
-    if conditions.is_empty() {
+async fn look(
+    line: &Arc<Line>,
+    key: &Key,
+    conditions: Option<&Conditions>,
+) -> Result<(), StoreError> {
+    let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) else {
         return Ok(());
-    }
+    };
     let store = Arc::clone(&line.server.store);
     let (key, conditions) = (key.clone(), conditions.clone());
     let _pause = line.pause();
@@ -197,9 +201,7 @@ pub(crate) async fn put(
         most,
         is_asked_first,
     } = asked;
-    if is_asked_first {
-        look(line, &key, &conditions).await?;
-    }
+    look(line, &key, is_asked_first.then_some(&conditions)).await?;
     let mut intake = Intake {
         source,
         left: most,
