@@ -14,9 +14,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::sys;
 use crate::Server;
 use crate::conn::{Line, Protocol, Transport, drive};
 use crate::listen::Listener;
+use crate::observe::Fault;
 
 /// How long accepting rests when the system can open no more: something else has to end first.
 const REST: Duration = Duration::from_millis(50);
@@ -56,7 +58,7 @@ pub(super) async fn accepting(
     context: Context,
     mut deal: impl Deal,
 ) -> io::Result<()> {
-    let socket = AsyncFd::with_interest(listener, Interest::READABLE)?;
+    let socket = sys::watch(listener)?;
     loop {
         let accepted = tokio::select! {
             () = context.stop.cancelled() => return Ok(()),
@@ -67,6 +69,7 @@ pub(super) async fn accepting(
             // It was gone before it was taken.
             Err(error) if is_its_own(&error) => continue,
             Err(error) => {
+                context.server.options.metrics.fault(Fault::Accept);
                 tracing::warn!(%error, "no connection can be accepted just now");
                 tokio::time::sleep(REST).await;
                 continue;
@@ -103,10 +106,18 @@ async fn accept(socket: &AsyncFd<Listener>) -> io::Result<Accepted> {
 
 /// Whether an error is of the one connection that was to be accepted, and the next may be fine (accept(2)).
 fn is_its_own(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NetworkDown, NetworkUnreachable, HostUnreachable};
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
+        NetworkUnreachable,
+    };
     matches!(
         error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted | NetworkDown | NetworkUnreachable | HostUnreachable
+        ConnectionAborted
+            | ConnectionReset
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+            | HostUnreachable
     )
 }
 
@@ -139,21 +150,32 @@ async fn meet<S: Transport + 'static>(
     tls: Option<TlsAcceptor>,
     context: Context,
 ) -> io::Result<()> {
-    let Context { server, stop, tasks, .. } = context;
+    let Context {
+        server,
+        stop,
+        tasks,
+        ..
+    } = context;
+    let _open = server.options.metrics.connection();
     let Some(tls) = tls else {
-        let line = Arc::new(Line::new(peer, false, S::SENDS_FILES));
-        drive(stream, Protocol::Open, line, server, tasks, stop).await;
+        let line = Arc::new(Line::new(server, peer, false, S::SENDS_FILES));
+        drive(stream, Protocol::Open, line, tasks, stop).await;
         return Ok(());
     };
+    let limit = server.options.patience.handshake;
     let stream = tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        stream = tls.accept(stream) => stream?,
+        stream = tls.accept(stream) => stream.inspect_err(|_| server.options.metrics.fault(Fault::TlsHandshake))?,
+        () = tokio::time::sleep(limit), if !limit.is_zero() => {
+            server.options.metrics.fault(Fault::TlsTimeout);
+            return Ok(());
+        }
     };
     let protocol = match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => Protocol::Http2,
         _ => Protocol::Open,
     };
-    let line = Arc::new(Line::new(peer, true, false));
-    drive(stream, protocol, line, server, tasks, stop).await;
+    let line = Arc::new(Line::new(server, peer, true, false));
+    drive(stream, protocol, line, tasks, stop).await;
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::Accept;
 use super::accepting::{Accepted, Context, Deal, accepting, serve};
 use crate::Server;
 use crate::listen::Listener;
+use crate::observe::{Fault, Metrics};
 
 /// Connections that may wait for one thread of those that they are dealt to.
 const DEALT: usize = 1024;
@@ -104,11 +105,24 @@ impl Crew {
         match options.accept {
             Accept::WorkStealing => {
                 let doors = shares.remove(0);
-                crew.spawn(0, move || Builder::new_multi_thread().worker_threads(threads).enable_all().build(), context, doors)?;
+                crew.spawn(
+                    0,
+                    move || {
+                        Builder::new_multi_thread()
+                            .worker_threads(threads)
+                            .enable_all()
+                            .build()
+                    },
+                    context,
+                    doors,
+                )?;
             }
             Accept::Single | Accept::ReusePort => {
                 for (index, doors) in shares.into_iter().enumerate() {
-                    let context = Context { tasks: TaskTracker::new(), ..context.clone() };
+                    let context = Context {
+                        tasks: TaskTracker::new(),
+                        ..context.clone()
+                    };
                     crew.spawn(index, single, context, doors)?;
                 }
             }
@@ -132,7 +146,8 @@ impl Crew {
         let abort = self.abort.clone();
         let (done, ended) = std::sync::mpsc::channel::<()>();
         let timer = std::thread::spawn(move || {
-            let is_late = ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+            let is_late =
+                ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
             if is_late {
                 abort.cancel();
             }
@@ -147,7 +162,13 @@ impl Crew {
         }
         drop(done);
         let is_late = timer.join().unwrap_or(true);
-        result.map(|()| if is_late { Ending::CutOff } else { Ending::Clean })
+        result.map(|()| {
+            if is_late {
+                Ending::CutOff
+            } else {
+                Ending::Clean
+            }
+        })
     }
 
     /// A thread that accepts and serves.
@@ -167,7 +188,7 @@ impl Crew {
                     accepts.spawn(accepting(listener, tls, context.clone(), here));
                 }
                 let accepted = all(accepts, &abort).await;
-                finish(&context.tasks, &abort).await;
+                finish(&context, &abort).await;
                 accepted
             })
         })
@@ -179,14 +200,19 @@ impl Crew {
         for index in 0..threads {
             let (sender, mut receiver) = mpsc::channel::<Dealt>(DEALT);
             to.push(sender);
-            let context = Context { tasks: TaskTracker::new(), ..context.clone() };
+            let context = Context {
+                tasks: TaskTracker::new(),
+                ..context.clone()
+            };
             let abort = self.abort.clone();
             self.thread(index, move || {
                 single()?.block_on(async {
                     while let Some((accepted, tls, permit)) = receiver.recv().await {
-                        context.tasks.spawn(serve(accepted, tls, context.clone(), permit));
+                        context
+                            .tasks
+                            .spawn(serve(accepted, tls, context.clone(), permit));
                     }
-                    finish(&context.tasks, &abort).await;
+                    finish(&context, &abort).await;
                     Ok(())
                 })
             })?;
@@ -196,7 +222,11 @@ impl Crew {
             single()?.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
-                    let deal = InTurn { to: to.clone(), next: 0 };
+                    let deal = InTurn {
+                        to: to.clone(),
+                        next: 0,
+                        metrics: Arc::clone(&context.server.options.metrics),
+                    };
                     accepts.spawn(accepting(listener, tls, context.clone(), deal));
                 }
                 drop(to);
@@ -205,15 +235,24 @@ impl Crew {
         })
     }
 
-    fn thread(&mut self, index: usize, body: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name(format!("serve-{index}")).spawn(body)?;
+    fn thread(
+        &mut self,
+        index: usize,
+        body: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let thread = std::thread::Builder::new()
+            .name(format!("serve-{index}"))
+            .spawn(body)?;
         self.threads.push(thread);
         Ok(())
     }
 }
 
 /// The sockets of each thread.
-fn shares(bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>, threads: usize) -> Vec<Vec<Door>> {
+fn shares(
+    bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
+    threads: usize,
+) -> Vec<Vec<Door>> {
     let mut shares: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
     for (listeners, tls) in bound {
         for (share, listener) in shares.iter_mut().zip(listeners) {
@@ -228,7 +267,10 @@ fn single() -> io::Result<Runtime> {
 }
 
 /// Waits for the ends of all loops.
-async fn all(mut accepts: tokio::task::JoinSet<io::Result<()>>, abort: &CancellationToken) -> io::Result<()> {
+async fn all(
+    mut accepts: tokio::task::JoinSet<io::Result<()>>,
+    abort: &CancellationToken,
+) -> io::Result<()> {
     let mut result = Ok(());
     loop {
         let ended = tokio::select! {
@@ -246,12 +288,15 @@ async fn all(mut accepts: tokio::task::JoinSet<io::Result<()>>, abort: &Cancella
     }
 }
 
-/// Waits for connections to end.
-async fn finish(tasks: &TaskTracker, abort: &CancellationToken) {
-    tasks.close();
+/// Waits for connections to end, or counts those that did not.
+async fn finish(context: &Context, abort: &CancellationToken) {
+    context.tasks.close();
     tokio::select! {
-        () = abort.cancelled() => {}
-        () = tasks.wait() => {}
+        () = abort.cancelled() => {
+            let metrics = &context.server.options.metrics;
+            (0..context.tasks.len()).for_each(|_| metrics.fault(Fault::GraceTimeout));
+        }
+        () = context.tasks.wait() => {}
     }
 }
 
@@ -259,9 +304,16 @@ async fn finish(tasks: &TaskTracker, abort: &CancellationToken) {
 struct Here(Context);
 
 impl Deal for Here {
-    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit) {
+    fn deal(
+        &mut self,
+        accepted: Accepted,
+        tls: Option<&TlsAcceptor>,
+        permit: OwnedSemaphorePermit,
+    ) {
         let context = self.0.clone();
-        self.0.tasks.spawn(serve(accepted, tls.cloned(), context, permit));
+        self.0
+            .tasks
+            .spawn(serve(accepted, tls.cloned(), context, permit));
     }
 }
 
@@ -269,10 +321,16 @@ impl Deal for Here {
 struct InTurn {
     to: Vec<mpsc::Sender<Dealt>>,
     next: usize,
+    metrics: Arc<Metrics>,
 }
 
 impl Deal for InTurn {
-    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit) {
+    fn deal(
+        &mut self,
+        accepted: Accepted,
+        tls: Option<&TlsAcceptor>,
+        permit: OwnedSemaphorePermit,
+    ) {
         let mut dealt = (accepted, tls.cloned(), permit);
         // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
         for _ in 0..self.to.len() {
@@ -280,8 +338,11 @@ impl Deal for InTurn {
             self.next = self.next.wrapping_add(1);
             match to.try_send(dealt) {
                 Ok(()) => return,
-                Err(mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back)) => dealt = back,
+                Err(
+                    mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),
+                ) => dealt = back,
             }
         }
+        self.metrics.refused_connection();
     }
 }

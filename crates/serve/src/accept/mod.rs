@@ -14,6 +14,7 @@
 mod accepting;
 mod crew;
 mod strategy;
+mod sys;
 
 pub use crew::{Crew, CrewOptions, Ending};
 pub use strategy::{Accept, AcceptError};

@@ -24,7 +24,12 @@ pub struct AcceptError;
 
 impl Accept {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::WorkStealing, Self::ReusePort, Self::RoundRobin, Self::Single];
+    pub const ALL: [Self; 4] = [
+        Self::WorkStealing,
+        Self::ReusePort,
+        Self::RoundRobin,
+        Self::Single,
+    ];
 
     /// Its name.
     #[must_use]
@@ -48,6 +53,9 @@ impl FromStr for Accept {
     type Err = AcceptError;
 
     fn from_str(text: &str) -> Result<Self, AcceptError> {
-        Self::ALL.into_iter().find(|accept| accept.name() == text).ok_or(AcceptError)
+        Self::ALL
+            .into_iter()
+            .find(|accept| accept.name() == text)
+            .ok_or(AcceptError)
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
 //! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`Reader`]). What is made while it is sent
-//! (listings, archives) comes through a channel from a thread that may wait.
+//! (listings, archives) comes from an iterator, step by step ([`Made`]).
 
+mod made;
 mod reader;
 
 use std::collections::VecDeque;
@@ -13,26 +14,26 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::mpsc;
 
+pub(crate) use made::{Made, Maker};
 pub(crate) use reader::Reader;
 
 /// A body.
 #[derive(Debug)]
-pub enum Body {
+pub(crate) enum Body {
     /// Nothing.
     Empty,
     /// One piece: memory, or a slice of a file that stands for it.
     Whole(Bytes),
     /// Pieces of both kinds, one after another; the bytes in all of them.
     Pieces(VecDeque<Piece>, u64),
-    /// What somebody else makes; an error ends the connection, so that nobody takes a part for the whole.
-    Channel(mpsc::Receiver<io::Result<Bytes>>),
+    /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
+    Made(Made),
 }
 
 /// Part of a body.
 #[derive(Debug)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// Memory, or a slice of a file that stands for it.
     Bytes(Bytes),
     /// A range of a file, to be read.
@@ -58,7 +59,7 @@ impl Body {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
             Self::Pieces(_, left) => Some(*left),
-            Self::Channel(_) => None,
+            Self::Made(_) => None,
         }
     }
 }
@@ -99,7 +100,9 @@ impl hyper::body::Body for Body {
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Channel(receiver) => receiver.poll_recv(cx).map(|piece| Some(piece?.map(Frame::data))),
+            Self::Made(made) => made
+                .poll_next(cx)
+                .map(|piece| Some(piece?.map(Frame::data))),
         }
     }
 
@@ -108,7 +111,7 @@ impl hyper::body::Body for Body {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Pieces(pieces, _) => pieces.is_empty(),
-            Self::Channel(_) => false,
+            Self::Made(made) => made.is_over(),
         }
     }
 

@@ -22,7 +22,7 @@ const PIECE: usize = 128 << 10;
 type Waiting = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
 
 /// A range of a file.
-pub struct Reader {
+pub(crate) struct Reader {
     /// The version that is read.
     object: Arc<Object>,
     /// Where reading may wait.
@@ -95,7 +95,8 @@ impl Reader {
             None => match self.read_now() {
                 Ok(done) => done,
                 Err(mut buffer) => {
-                    let (object, at, len) = (Arc::clone(&self.object), self.rest.start, self.next_len());
+                    let (object, at, len) =
+                        (Arc::clone(&self.object), self.rest.start, self.next_len());
                     let mut waiting: Waiting = Box::pin(self.disk.run(move || {
                         let read = object.read(&mut buffer[..len], at);
                         (buffer, read)
@@ -137,7 +138,11 @@ impl Reader {
     }
 
     fn buffer(&self) -> Vec<u8> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         free.unwrap_or_else(|| vec![0; self.next_len()])
     }
 }

@@ -10,9 +10,10 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use haul_plan::serving::Tired;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,9 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::line::Line;
+use super::minder::{Minder, Wants};
 use super::transport::Transport;
 use super::wire::Wire;
-use crate::http::{Server, Service};
+use crate::http::Service;
+use crate::observe::Fault;
 
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -32,6 +35,9 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
 const BUFFER: usize = 256 << 10;
+
+/// Bytes of the longest head: more than any proxy passes on.
+const HEAD: usize = 64 << 10;
 
 /// Which protocol was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,60 +61,165 @@ where
     }
 }
 
-/// Serves one connection.
+/// Serves one connection. Its [`Line`] says by which server.
 pub(crate) async fn drive<S: Transport + 'static>(
     stream: S,
     protocol: Protocol,
     line: Arc<Line>,
-    server: Arc<Server>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let wire = Wire::new(stream, Arc::clone(&line), server.disk.clone());
-    let service = Service::new(server, Arc::clone(&line));
-    let ended = match protocol {
-        Protocol::Open => first(wire, &line, service, &tasks, &stop).await,
-        Protocol::Http2 => second(wire, &line, service, &tasks, &stop).await,
+    let wire = Wire::new(stream, Arc::clone(&line), line.server.disk.clone());
+    let service = Service::new(Arc::clone(&line));
+    let driver = Driver {
+        line: Arc::clone(&line),
+        tasks,
+        stop,
     };
-    if let Err(error) = ended {
-        tracing::debug!(peer = ?line.peer, error = &error as &dyn std::error::Error, "a connection ended early");
+    let ended = match protocol {
+        Protocol::Open => driver.first(wire, service).await,
+        Protocol::Http2 => driver.second(wire, service).await,
+    };
+    line.ended();
+    let (peer, metrics) = (line.peer, &line.server.options.metrics);
+    match ended {
+        Ok(()) => {}
+        Err(Early::Tired(tired)) => {
+            metrics.fault(fault_of(tired));
+            tracing::debug!(?peer, %tired, "a connection is given up");
+        }
+        Err(Early::Broken(error)) => {
+            let fault = if error.is_parse() {
+                Fault::Protocol
+            } else {
+                Fault::Io
+            };
+            metrics.fault(fault);
+            tracing::debug!(
+                ?peer,
+                error = &error as &dyn std::error::Error,
+                "a connection ended early"
+            );
+        }
     }
 }
 
-/// HTTP/1.1.
-async fn first<S: Transport + 'static>(
-    wire: Wire<S>,
-    line: &Line,
-    service: Service,
-    tasks: &TaskTracker,
-    stop: &CancellationToken,
-) -> hyper::Result<()> {
-    let mut connection = http1::Builder::new()
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(wire), service);
-    let mut stopped = pin!(stop.cancelled());
-    let mut is_ending = false;
-    let ended = std::future::poll_fn(|cx| {
-        if !is_ending && stopped.as_mut().poll(cx).is_ready() {
-            is_ending = true;
-            Pin::new(&mut connection).graceful_shutdown();
+/// Why a connection ended before its time.
+enum Early {
+    /// Its peer took too long.
+    Tired(Tired),
+    /// It broke, or spoke no HTTP.
+    Broken(hyper::Error),
+}
+
+impl From<hyper::Error> for Early {
+    fn from(error: hyper::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+fn fault_of(tired: Tired) -> Fault {
+    match tired {
+        Tired::Handshake => Fault::TlsTimeout,
+        Tired::Head => Fault::HeadTimeout,
+        Tired::Idle => Fault::IdleTimeout,
+        Tired::SlowBody => Fault::BodyTimeout,
+        Tired::SlowReader => Fault::SendTimeout,
+    }
+}
+
+/// What drives one connection.
+struct Driver {
+    line: Arc<Line>,
+    /// Where its streams run.
+    tasks: TaskTracker,
+    /// When it is to end with the request that is under way.
+    stop: CancellationToken,
+}
+
+impl Driver {
+    /// HTTP/1.1.
+    async fn first<S: Transport + 'static>(
+        &self,
+        wire: Wire<S>,
+        service: Service,
+    ) -> Result<(), Early> {
+        let mut connection = http1::Builder::new()
+            .max_buf_size(BUFFER)
+            .max_header_size(HEAD)
+            // Whoever sends a request and says that nothing more will come still wants the answer.
+            .half_close(true)
+            .serve_connection(TokioIo::new(wire), service);
+        let ended = self
+            .turns(|cx, is_ending| {
+                if is_ending {
+                    Pin::new(&mut connection).graceful_shutdown();
+                }
+                connection.poll_without_shutdown(cx)
+            })
+            .await;
+        let parts = connection.into_parts();
+        let mut wire = parts.io.into_inner();
+        match ended {
+            Err(Early::Broken(error))
+                if error.is_parse() && parts.read_buf.starts_with(PREFACE) =>
+            {
+                wire.rewind(parts.read_buf);
+                self.second(wire, parts.service).await
+            }
+            Err(error) => Err(error),
+            Ok(()) => {
+                // Whatever is the matter now, the answers were given.
+                let _ = leave(wire, &self.line).await;
+                Ok(())
+            }
         }
-        connection.poll_without_shutdown(cx)
-    })
-    .await;
-    let parts = connection.into_parts();
-    let mut wire = parts.io.into_inner();
-    match ended {
-        Err(error) if error.is_parse() && parts.read_buf.starts_with(PREFACE) => {
-            wire.rewind(parts.read_buf);
-            second(wire, line, parts.service, tasks, stop).await
-        }
-        Err(error) => Err(error),
-        Ok(()) => {
-            // Whatever is the matter now, the answers were given.
-            let _ = leave(wire, line).await;
-            Ok(())
-        }
+    }
+
+    /// HTTP/2.
+    async fn second<S: Transport + 'static>(
+        &self,
+        wire: Wire<S>,
+        service: Service,
+    ) -> Result<(), Early> {
+        self.line.is_second();
+        let mut connection = pin!(
+            http2::Builder::new(Streams(self.tasks.clone()))
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(wire), service)
+        );
+        self.turns(|cx, is_ending| {
+            if is_ending {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Polls a protocol until it ends or is to be ended. `turn` is told, once, that it is to end in good order.
+    async fn turns(
+        &self,
+        mut turn: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
+    ) -> Result<(), Early> {
+        let sleep = pin!(tokio::time::sleep(Duration::ZERO));
+        let mut minder = Minder::new(Arc::clone(&self.line), sleep);
+        let mut stopped = pin!(self.stop.cancelled());
+        let mut is_ending = false;
+        std::future::poll_fn(move |cx| {
+            let is_told = !is_ending && stopped.as_mut().poll(cx).is_ready();
+            is_ending |= is_told;
+            let mut polled = turn(cx, is_told);
+            while polled.is_pending() {
+                match minder.poll(cx) {
+                    Wants::Nothing => return Poll::Pending,
+                    Wants::Look => polled = turn(cx, false),
+                    Wants::End(tired) => return Poll::Ready(Err(Early::Tired(tired))),
+                }
+            }
+            polled.map_err(Early::Broken)
+        })
+        .await
     }
 }
 
@@ -117,37 +228,13 @@ async fn leave<S: Transport>(mut wire: Wire<S>, line: &Line) -> io::Result<()> {
     wire.shutdown().await?;
     if line.may_have_more() {
         let mut buffer = vec![0; 16 << 10];
-        let drained = async { while wire.read(&mut buffer).await? > 0 {} Ok(()) };
-        return tokio::time::timeout(LINGER, drained).await.unwrap_or(Ok(()));
+        let drained = async {
+            while wire.read(&mut buffer).await? > 0 {}
+            Ok(())
+        };
+        return tokio::time::timeout(LINGER, drained)
+            .await
+            .unwrap_or(Ok(()));
     }
     Ok(())
-}
-
-/// HTTP/2.
-async fn second<S: Transport + 'static>(
-    wire: Wire<S>,
-    line: &Line,
-    service: Service,
-    tasks: &TaskTracker,
-    stop: &CancellationToken,
-) -> hyper::Result<()> {
-    line.watch().end();
-    let mut connection = pin!(
-        http2::Builder::new(Streams(tasks.clone()))
-            .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(wire), service)
-    );
-    let mut stopped = pin!(stop.cancelled());
-    let mut is_ending = false;
-    std::future::poll_fn(|cx| {
-        if !is_ending && stopped.as_mut().poll(cx).is_ready() {
-            is_ending = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        match connection.as_mut().poll(cx) {
-            Poll::Ready(ended) => Poll::Ready(ended),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
 }

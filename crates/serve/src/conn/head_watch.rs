@@ -103,7 +103,9 @@ impl HeadWatch {
 /// Bytes of the first head, as a reader sees it who takes bare line feeds.
 fn head_len(bytes: &[u8]) -> Option<usize> {
     // Empty lines before a request are passed over (RFC 9112 2.2).
-    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let start = bytes
+        .iter()
+        .position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let mut at = start;
     loop {
         at += bytes[at..].iter().position(|byte| *byte == b'\n')? + 1;
@@ -132,7 +134,11 @@ fn judge(head: &[u8]) -> Result<(), Ambiguous> {
             lengths += 1;
         }
     }
-    if lengths > 1 { Err(Ambiguous::Lengths) } else { Ok(()) }
+    if lengths > 1 {
+        Err(Ambiguous::Lengths)
+    } else {
+        Ok(())
+    }
 }
 
 /// A field's value, if that is its line.
@@ -164,18 +170,36 @@ mod tests {
         let cases = [
             (request("Content-Length: 1\r\n"), Ok(())),
             (request("Transfer-Encoding: chunked\r\n"), Ok(())),
-            (request("X-Content-Length: 1\r\nContent-Length: 1\r\n"), Ok(())),
-            (request("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), Err(Lengths)),
-            (request("transfer-encoding: chunked\r\ncontent-length: 1\r\n"), Err(Lengths)),
-            (request("Content-Length: 1\r\nContent-Length: 1\r\n"), Err(Lengths)),
+            (
+                request("X-Content-Length: 1\r\nContent-Length: 1\r\n"),
+                Ok(()),
+            ),
+            (
+                request("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"),
+                Err(Lengths),
+            ),
+            (
+                request("transfer-encoding: chunked\r\ncontent-length: 1\r\n"),
+                Err(Lengths),
+            ),
+            (
+                request("Content-Length: 1\r\nContent-Length: 1\r\n"),
+                Err(Lengths),
+            ),
             (request("Content-Length: 1, 1\r\n"), Err(Length)),
             (request("Content-Length: +1\r\n"), Err(Length)),
             (request("Content-Length:\r\n"), Err(Length)),
-            (request("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"), Err(Lengths)),
+            (
+                request("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+                Err(Lengths),
+            ),
             (request("X: 1\nY: 2\r\n"), Err(BareLineFeed)),
             (request("X: 1\rY: 2\r\n"), Err(BareReturn)),
             ("GET / HTTP/1.1\n\n".to_owned(), Err(BareLineFeed)),
-            ("GET / HTTP/1.1\r\nHost: x\r\n\n".to_owned(), Err(BareLineFeed)),
+            (
+                "GET / HTTP/1.1\r\nHost: x\r\n\n".to_owned(),
+                Err(BareLineFeed),
+            ),
             ("GET / HTTP/1.1\r\nHost".to_owned(), Err(Lost)),
         ];
         for (head, expected) in cases {

@@ -1,46 +1,123 @@
 //! What one connection's parts know together: its end of the wire, the service that answers its requests, and whoever drives both.
+//!
+//! All of them run in one task on HTTP/1.1, so the locks here are never waited for; with HTTP/2 streams have tasks of their own. What happens is told
+//! to a [`Patience`], which says how long the peer is waited for; and exchanges that are over are kept until their last byte has left
+//! hyper, when they are counted and logged.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use haul_plan::serving::Patience;
+use tokio::time::Instant;
+
+use super::exchange::Finished;
 use super::head_watch::HeadWatch;
+use crate::http::Server;
 use crate::sendfile::Ledger;
 
 /// A connection, to its parts.
 #[derive(Debug)]
 pub(crate) struct Line {
+    /// What it is served by.
+    pub(crate) server: Arc<Server>,
     /// Who is at the other end; nobody knows of a unix socket.
     pub(crate) peer: Option<SocketAddr>,
     /// Whether it is encrypted.
     pub(crate) is_tls: bool,
     /// Mappings that it was lent; `None` where the kernel cannot send files.
-    pub(crate) ledger: Option<Ledger>,
+    ledger: Option<Ledger>,
+    /// What times are since.
+    began: Instant,
+    /// How long the peer is waited for.
+    patience: Mutex<Patience>,
     /// Watches the heads of HTTP/1.1.
     watch: Mutex<HeadWatch>,
+    /// Whether answers go out one after another, so that a flush is the end of all before it.
+    is_in_order: AtomicBool,
+    /// Exchanges whose answer has left the service and perhaps not hyper.
+    finished: Mutex<Vec<Finished>>,
+    /// Whether there are any.
+    any_finished: AtomicBool,
     /// Whether the peer has said that it sends no more.
     peer_ended: AtomicBool,
     /// Whether a request had a body.
     had_body: AtomicBool,
-    /// Bytes that the peer's socket took.
+    /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
-    /// Bytes that came.
-    received: AtomicU64,
+    /// Of those, bytes that the peer had taken at the last look.
+    taken: AtomicU64,
+    /// Whether somebody wants to know how many bytes the system has not sent.
+    wants_look: AtomicBool,
+}
+
+/// A time in which the server makes its peer wait. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Pause(Arc<Line>);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        let now = self.0.now();
+        self.0.patience().resume(now);
+    }
 }
 
 impl Line {
-    /// A new connection.
-    pub(crate) fn new(peer: Option<SocketAddr>, is_tls: bool, sends_files: bool) -> Self {
+    /// A new connection; of one with TLS, when that is agreed on.
+    pub(crate) fn new(
+        server: Arc<Server>,
+        peer: Option<SocketAddr>,
+        is_tls: bool,
+        sends_files: bool,
+    ) -> Self {
+        let mut patience = Patience::new(server.options.patience, Duration::ZERO);
+        patience.handshake_done(Duration::ZERO);
         Self {
+            server,
             peer,
             is_tls,
             ledger: sends_files.then(Ledger::default),
+            began: Instant::now(),
+            patience: Mutex::new(patience),
             watch: Mutex::default(),
+            is_in_order: AtomicBool::new(true),
+            finished: Mutex::default(),
+            any_finished: AtomicBool::new(false),
             peer_ended: AtomicBool::new(false),
             had_body: AtomicBool::new(false),
             sent: AtomicU64::new(0),
-            received: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            wants_look: AtomicBool::new(false),
         }
+    }
+
+    /// Mappings that it was lent.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Where mappings may be lent: not on HTTP/2, which looks into what it sends.
+    pub(crate) fn lends(&self) -> Option<&Ledger> {
+        let is_in_order = self.is_in_order.load(Ordering::Relaxed);
+        self.ledger.as_ref().filter(|_| is_in_order)
+    }
+
+    /// Since the connection began.
+    pub(crate) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Tells what happened, or asks.
+    pub(crate) fn patience(&self) -> MutexGuard<'_, Patience> {
+        self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until the pause is dropped, the peer waits for the server.
+    pub(crate) fn pause(self: &Arc<Self>) -> Pause {
+        let now = self.now();
+        self.patience().pause(now);
+        Pause(Arc::clone(self))
     }
 
     /// Watches heads.
@@ -48,10 +125,22 @@ impl Line {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// It is HTTP/2 from here on.
+    pub(crate) fn is_second(&self) {
+        self.watch().end();
+        self.is_in_order.store(false, Ordering::Relaxed);
+    }
+
     /// Bytes came.
     pub(crate) fn came(&self, bytes: &[u8]) {
-        self.received.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.watch().came(bytes);
+        let mut watch = self.watch();
+        let had_begun = watch.has_begun();
+        watch.came(bytes);
+        if !had_begun && watch.has_begun() {
+            drop(watch);
+            let now = self.now();
+            self.patience().head_begun(now);
+        }
     }
 
     /// The peer sends no more.
@@ -69,7 +158,7 @@ impl Line {
         self.had_body.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
     }
 
-    /// Bytes went.
+    /// Bytes went to the system.
     pub(crate) fn went(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -77,5 +166,65 @@ impl Line {
     /// Bytes that went, so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
+    }
+
+    /// The wire is to look how many bytes the system has not sent, when it is next asked to write.
+    pub(crate) fn want_look(&self) {
+        self.wants_look.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is, once.
+    pub(crate) fn is_look_wanted(&self) -> bool {
+        self.wants_look.load(Ordering::Relaxed) && self.wants_look.swap(false, Ordering::Relaxed)
+    }
+
+    /// What the wire saw: so many bytes are still with the system.
+    pub(crate) fn looked(&self, unsent: u64) {
+        let taken = self.sent().saturating_sub(unsent);
+        let before = self.taken.fetch_max(taken, Ordering::Relaxed);
+        self.patience().sent(taken.saturating_sub(before));
+    }
+
+    /// An answer has left the service.
+    pub(crate) fn finish(&self, finished: Finished) {
+        if self.is_in_order.load(Ordering::Relaxed) {
+            self.finished
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(finished);
+            self.any_finished.store(true, Ordering::Release);
+        } else {
+            self.over(&finished, false);
+        }
+    }
+
+    /// Everything has left hyper.
+    pub(crate) fn flushed(&self) {
+        if self.any_finished.load(Ordering::Acquire) {
+            self.settle(false);
+            // A connection that waits for its next request keeps no file open.
+            if let Some(ledger) = &self.ledger {
+                ledger.clear();
+            }
+        }
+    }
+
+    /// The connection is over: what has not left by now never will.
+    pub(crate) fn ended(&self) {
+        self.settle(true);
+    }
+
+    fn settle(&self, is_cut_short: bool) {
+        let all =
+            std::mem::take(&mut *self.finished.lock().unwrap_or_else(PoisonError::into_inner));
+        self.any_finished.store(false, Ordering::Release);
+        all.iter()
+            .for_each(|finished| self.over(finished, is_cut_short));
+    }
+
+    fn over(&self, finished: &Finished, is_cut_short: bool) {
+        let now = self.now();
+        self.patience().response_done(now);
+        finished.tell(is_cut_short);
     }
 }

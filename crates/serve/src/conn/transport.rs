@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
+use super::sys;
 use crate::store::Object;
 
 /// Bytes that one call sends of a file, so that one fast reader does not keep a reactor from all others.
@@ -20,10 +21,23 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     const SENDS_FILES: bool;
 
     /// Writes slices of which more will follow at once, so that a head does not go out alone.
-    fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
+    fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Bytes that were given to the system and are not with the peer.
+    fn unsent(&self) -> u64;
 
     /// Sends some of a range of a file. Zero: the file has no more.
-    fn poll_send(&mut self, cx: &mut Context<'_>, object: &Object, offset: u64, len: u64) -> Poll<io::Result<usize>>;
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Object,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>>;
 }
 
 /// Plain sockets differ by their names alone.
@@ -32,7 +46,15 @@ macro_rules! plain {
         impl Transport for $socket {
             const SENDS_FILES: bool = cfg!(target_os = "linux");
 
-            fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+            fn unsent(&self) -> u64 {
+                sys::unsent(self)
+            }
+
+            fn poll_write_more(
+                &mut self,
+                cx: &mut Context<'_>,
+                slices: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
                 loop {
                     ready!(self.poll_write_ready(cx))?;
                     match self.try_io(Interest::WRITABLE, || write_more(&*self, slices)) {
@@ -42,7 +64,13 @@ macro_rules! plain {
                 }
             }
 
-            fn poll_send(&mut self, cx: &mut Context<'_>, object: &Object, offset: u64, len: u64) -> Poll<io::Result<usize>> {
+            fn poll_send(
+                &mut self,
+                cx: &mut Context<'_>,
+                object: &Object,
+                offset: u64,
+                len: u64,
+            ) -> Poll<io::Result<usize>> {
                 loop {
                     ready!(self.poll_write_ready(cx))?;
                     match self.try_io(Interest::WRITABLE, || send(&*self, object, offset, len)) {
@@ -58,14 +86,28 @@ macro_rules! plain {
 plain!(TcpStream);
 plain!(UnixStream);
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Transport for TlsStream<S> {
+impl<S: Transport> Transport for TlsStream<S> {
     const SENDS_FILES: bool = false;
 
-    fn poll_write_more(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn unsent(&self) -> u64 {
+        self.get_ref().0.unsent()
+    }
+
+    fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         std::pin::Pin::new(self).poll_write_vectored(cx, slices)
     }
 
-    fn poll_send(&mut self, _: &mut Context<'_>, _: &Object, _: u64, _: u64) -> Poll<io::Result<usize>> {
+    fn poll_send(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &Object,
+        _: u64,
+        _: u64,
+    ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 }
@@ -76,7 +118,9 @@ fn write_more(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     #[cfg(not(target_os = "linux"))]
     let flags = SendFlags::NOSIGNAL;
     let mut control = SendAncillaryBuffer::default();
-    Ok(rustix::io::retry_on_intr(|| rustix::net::sendmsg(&socket, slices, &mut control, flags))?)
+    Ok(rustix::io::retry_on_intr(|| {
+        rustix::net::sendmsg(&socket, slices, &mut control, flags)
+    })?)
 }
 
 #[cfg(target_os = "linux")]

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::line::Line;
+use super::line::{Line, Pause};
+use super::pace::Pace;
 use super::transport::Transport;
 use crate::sendfile::Stretch;
 use crate::store::{Disk, Object};
@@ -26,7 +27,6 @@ const WINDOW: u64 = 4 << 20;
 type Bringing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 /// The wire.
-#[expect(missing_debug_implementations, reason = "a future without a name")]
 pub(crate) struct Wire<S> {
     /// What it runs over.
     stream: S,
@@ -40,12 +40,26 @@ pub(crate) struct Wire<S> {
     bringing: Option<Bringing>,
     /// Bytes that were read and are to be read again.
     again: Bytes,
+    /// How fast it may send.
+    out: Option<Pace>,
+    /// How fast it may receive.
+    inward: Option<Pace>,
+    /// Whether it is a limit that it waits for.
+    is_held: bool,
+    /// While it waits for the disk or for a limit, its peer waits for the server.
+    pause: Option<Pause>,
 }
 
 impl<S: Transport> Wire<S> {
     /// A connection's end.
     pub(crate) fn new(stream: S, line: Arc<Line>, disk: Disk) -> Self {
+        let server = &line.server;
+        let (rate, totals) = (server.options.rate, &server.totals);
         Self {
+            out: Pace::new(rate, totals.out.as_ref()),
+            inward: Pace::new(rate, totals.inward.as_ref()),
+            is_held: false,
+            pause: None,
             stream,
             line,
             disk,
@@ -60,8 +74,60 @@ impl<S: Transport> Wire<S> {
         self.again = bytes;
     }
 
+    /// Its peer waits from here on until the next byte passes.
+    fn wait(&mut self) {
+        if self.pause.is_none() {
+            self.pause = Some(self.line.pause());
+        }
+    }
+
+    /// Sends some of what is to be sent.
+    fn poll_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let room = match &mut self.out {
+            Some(pace) => {
+                self.is_held = true;
+                let room = ready!(pace.poll_room(cx));
+                self.is_held = false;
+                room
+            }
+            None => usize::MAX,
+        };
+        let first = match self.line.ledger() {
+            Some(ledger) => ledger.first(slices),
+            None => Stretch::Memory(slices.len()),
+        };
+        match first {
+            Stretch::File(object, range) => {
+                let end = range.end.min(range.start.saturating_add(room as u64));
+                self.poll_send(cx, &object, range.start..end)
+            }
+            Stretch::Memory(some) => {
+                // What follows may be another file.
+                self.ready = 0..0;
+                let bytes: usize = slices[..some].iter().map(|slice| slice.len()).sum();
+                match slices.first() {
+                    Some(first) if bytes > room => {
+                        let part = &first[..first.len().min(room)];
+                        Pin::new(&mut self.stream).poll_write(cx, part)
+                    }
+                    _ if some < slices.len() => self.stream.poll_write_more(cx, &slices[..some]),
+                    _ => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
+                }
+            }
+        }
+    }
+
     /// Sends some of a stretch of a file.
-    fn poll_send(&mut self, cx: &mut Context<'_>, object: &Arc<Object>, range: Range<u64>) -> Poll<io::Result<usize>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Arc<Object>,
+        range: Range<u64>,
+    ) -> Poll<io::Result<usize>> {
         ready!(self.poll_ready(cx, object, &range))?;
         let len = range.end.min(self.ready.end) - range.start;
         let sent = ready!(self.stream.poll_send(cx, object, range.start, len))?;
@@ -73,7 +139,12 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Waits until the start of a stretch is in memory.
-    fn poll_ready(&mut self, cx: &mut Context<'_>, object: &Arc<Object>, range: &Range<u64>) -> Poll<io::Result<()>> {
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &Arc<Object>,
+        range: &Range<u64>,
+    ) -> Poll<io::Result<()>> {
         loop {
             if let Some(bringing) = &mut self.bringing {
                 let brought = ready!(bringing.as_mut().poll(cx));
@@ -94,24 +165,46 @@ impl<S: Transport> Wire<S> {
 }
 
 impl<S: Transport> AsyncRead for Wire<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if !self.again.is_empty() {
             let some = self.again.len().min(buffer.remaining());
             buffer.put_slice(&self.again.split_to(some));
             return Poll::Ready(Ok(()));
         }
+        if let Some(pace) = &mut self.inward {
+            let room = pace.poll_room(cx);
+            if room.is_pending() {
+                self.wait();
+                return Poll::Pending;
+            }
+            self.pause = None;
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         match &buffer.filled()[before..] {
             [] if buffer.remaining() > 0 => self.line.peer_ended(),
-            came => self.line.came(came),
+            came => {
+                self.line.came(came);
+                let bytes = came.len();
+                if let Some(pace) = &mut self.inward {
+                    pace.passed(bytes);
+                }
+            }
         }
         Poll::Ready(Ok(()))
     }
 }
 
 impl<S: Transport> AsyncWrite for Wire<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
@@ -121,22 +214,24 @@ impl<S: Transport> AsyncWrite for Wire<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        let first = match &this.line.ledger {
-            Some(ledger) => ledger.first(slices),
-            None => Stretch::Memory(slices.len()),
-        };
-        if matches!(first, Stretch::Memory(_)) {
-            // What follows may be another file.
-            this.ready = 0..0;
+        if this.line.is_look_wanted() {
+            this.line.looked(this.stream.unsent());
         }
-        let sent = ready!(match first {
-            Stretch::File(object, range) => this.poll_send(cx, &object, range),
-            Stretch::Memory(all) if all == slices.len() =>
-                Pin::new(&mut this.stream).poll_write_vectored(cx, slices),
-            Stretch::Memory(some) => this.stream.poll_write_more(cx, &slices[..some]),
-        })?;
-        this.line.went(sent);
-        Poll::Ready(Ok(sent))
+        let polled = this.poll_some(cx, slices);
+        match &polled {
+            // Whether it is the peer that is waited for, or the disk, or a limit.
+            Poll::Pending if this.bringing.is_some() || this.is_held => this.wait(),
+            Poll::Pending => {}
+            Poll::Ready(Ok(sent)) => {
+                this.pause = None;
+                this.line.went(*sent);
+                if let Some(pace) = &mut this.out {
+                    pace.passed(*sent);
+                }
+            }
+            Poll::Ready(Err(_)) => this.pause = None,
+        }
+        polled
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -144,7 +239,9 @@ impl<S: Transport> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.line.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -10,6 +10,9 @@ use crate::{Key, KeyError};
 /// What the service gives.
 pub(crate) type Answer = Response<Body>;
 
+/// An answer in place of what was asked for.
+pub(crate) type Instead = Box<Answer>;
+
 /// A status with a line of text.
 pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
     let mut text = text.into();
@@ -31,7 +34,9 @@ pub(crate) fn bare(status: StatusCode) -> Answer {
 /// 405 with what is allowed.
 pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
     let why = match (method, is_writable) {
-        (&Method::PUT | &Method::DELETE | &Method::POST, false) => "this server is read-only: it was started without --writable",
+        (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
+            "this server is read-only: it was started without --writable"
+        }
         _ => "this method is not known here",
     };
     let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use haul_plan::serving::{Conditions, Current, Outcome, RangeLimits, Selection, repr_digest, select};
+use haul_plan::serving::{
+    Conditions, Current, Outcome, RangeLimits, Selection, repr_digest, select,
+};
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
-    LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+    HeaderName, HeaderValue, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Response, StatusCode};
 
+use super::Server;
 use super::answer::{Answer, bare, plain};
 use super::multipart;
-use super::Server;
 use crate::Key;
 use crate::body::{Body, Piece, Reader};
 use crate::conn::Line;
@@ -39,8 +41,8 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Answers with a file.
-pub(crate) fn answer(server: &Server, line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Answer {
-    let meta = object.meta();
+pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Answer {
+    let (server, meta) = (&*line.server, object.meta());
     let current = current(meta);
     let conditions = Conditions::parse(asked.headers);
     match conditions.for_read(current) {
@@ -52,7 +54,9 @@ pub(crate) fn answer(server: &Server, line: &Line, asked: Asked<'_>, object: &Ar
             answer.headers_mut().remove(CONTENT_TYPE);
             return answer;
         }
-        Outcome::Failed => return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold"),
+        Outcome::Failed => {
+            return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
+        }
     }
     let is_range = asked.method == Method::GET
         && asked.headers.contains_key(RANGE)
@@ -68,18 +72,18 @@ pub(crate) fn answer(server: &Server, line: &Line, asked: Asked<'_>, object: &Ar
             answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
             answer
         }
-        Selection::Whole => Response::new(Roads::new(server, line, object, meta.len).whole(0..meta.len)),
+        Selection::Whole => Response::new(Roads::new(line, object, meta.len).whole(0..meta.len)),
         Selection::One(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
-            let mut answer = Response::new(Roads::new(server, line, object, total).whole(range));
+            let mut answer = Response::new(Roads::new(line, object, total).whole(range));
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             answer.headers_mut().insert(CONTENT_RANGE, field);
             answer
         }
         Selection::Many(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut roads = Roads::new(server, line, object, total);
+            let mut roads = Roads::new(line, object, total);
             let parts = multipart::Parts::new(media_type(asked.key), meta.len);
             let kind = parts.media_type();
             let mut answer = Response::new(parts.body(&ranges, |range| roads.piece(range)));
@@ -131,8 +135,15 @@ pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
 
 /// By the name's ending. Text is taken for UTF-8, as nearly all is.
 pub(crate) fn media_type(key: &Key) -> HeaderValue {
-    let name = key.split().map_or(&b""[..], |(_, name)| key.as_bytes().get(key.as_bytes().len() - name.len()..).unwrap_or_default());
-    let ending = name.rsplit(|byte| *byte == b'.').next().filter(|ending| ending.len() < name.len());
+    let name = key.split().map_or(&b""[..], |(_, name)| {
+        key.as_bytes()
+            .get(key.as_bytes().len() - name.len()..)
+            .unwrap_or_default()
+    });
+    let ending = name
+        .rsplit(|byte| *byte == b'.')
+        .next()
+        .filter(|ending| ending.len() < name.len());
     let found = ending
         .and_then(|ending| std::str::from_utf8(ending).ok())
         .and_then(|ending| mime_guess::from_ext(ending).first_raw());
@@ -149,7 +160,10 @@ pub(crate) fn media_type(key: &Key) -> HeaderValue {
 }
 
 fn unsatisfiable(len: u64) -> Answer {
-    let mut answer = plain(StatusCode::RANGE_NOT_SATISFIABLE, format!("the file has {len} bytes"));
+    let mut answer = plain(
+        StatusCode::RANGE_NOT_SATISFIABLE,
+        format!("the file has {len} bytes"),
+    );
     if let Ok(field) = HeaderValue::try_from(format!("bytes */{len}")) {
         answer.headers_mut().insert(CONTENT_RANGE, field);
     }
@@ -163,7 +177,7 @@ fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
 
 /// How ranges of one file are sent on one connection.
 struct Roads<'a> {
-    server: &'a Server,
+    line: &'a Line,
     object: &'a Arc<Object>,
     /// Where the kernel sends it.
     mapped: Option<Arc<Mapped>>,
@@ -173,9 +187,9 @@ struct Roads<'a> {
 
 impl<'a> Roads<'a> {
     /// For `total` bytes of an object.
-    fn new(server: &'a Server, line: &Line, object: &'a Arc<Object>, total: u64) -> Self {
+    fn new(line: &'a Line, object: &'a Arc<Object>, total: u64) -> Self {
         let is_small = total <= SMALL;
-        let ledger = line.ledger.as_ref().filter(|_| !is_small);
+        let ledger = line.lends().filter(|_| !is_small);
         // Without room for a mapping it is read, as it is everywhere else.
         let mapped = ledger.and_then(|ledger| {
             let mapped = Mapped::new(Arc::clone(object)).ok()?;
@@ -183,7 +197,7 @@ impl<'a> Roads<'a> {
             Some(mapped)
         });
         Self {
-            server,
+            line,
             object,
             mapped,
             is_small,
@@ -203,13 +217,23 @@ impl<'a> Roads<'a> {
         if range.is_empty() {
             return Piece::Bytes(Bytes::new());
         }
-        if let Some(slice) = self.mapped.as_ref().and_then(|mapped| mapped.slice(range.clone())) {
+        if let Some(slice) = self
+            .mapped
+            .as_ref()
+            .and_then(|mapped| mapped.slice(range.clone()))
+        {
             return Piece::Bytes(slice);
         }
-        if self.is_small && let Some(bytes) = self.read_now(&range) {
+        if self.is_small
+            && let Some(bytes) = self.read_now(&range)
+        {
             return Piece::Bytes(bytes);
         }
-        Piece::Reader(Box::new(Reader::new(Arc::clone(self.object), self.server.disk.clone(), range)))
+        Piece::Reader(Box::new(Reader::new(
+            Arc::clone(self.object),
+            self.line.server.disk.clone(),
+            range,
+        )))
     }
 
     /// All of a range, if it is in memory.

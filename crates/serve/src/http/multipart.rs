@@ -30,17 +30,24 @@ impl Parts {
     /// The answer's own type.
     pub(crate) fn media_type(&self) -> HeaderValue {
         let text = format!("multipart/byteranges; boundary={}", self.boundary);
-        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("multipart/byteranges"))
+        HeaderValue::try_from(text)
+            .unwrap_or_else(|_| HeaderValue::from_static("multipart/byteranges"))
     }
 
     /// The answer's body, from the bodies of its parts.
-    pub(crate) fn body(&self, ranges: &[Range<u64>], mut piece: impl FnMut(Range<u64>) -> Piece) -> Body {
+    pub(crate) fn body(
+        &self,
+        ranges: &[Range<u64>],
+        mut piece: impl FnMut(Range<u64>) -> Piece,
+    ) -> Body {
         let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
         for (index, range) in ranges.iter().enumerate() {
             pieces.push(Piece::Bytes(self.head(index, range).into()));
             pieces.push(piece(range.clone()));
         }
-        pieces.push(Piece::Bytes(format!("\r\n--{}--\r\n", self.boundary).into()));
+        pieces.push(Piece::Bytes(
+            format!("\r\n--{}--\r\n", self.boundary).into(),
+        ));
         Body::pieces(pieces)
     }
 

@@ -8,17 +8,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_plan::{Checksum, Expected};
 use haul_plan::serving::{Conditions, Outcome, sent_digests};
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
+use haul_plan::{Checksum, Expected};
 use http::StatusCode;
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderMap};
 
-use super::answer::{Answer, bare, of_store, plain};
-use super::get::{current, version};
 use super::Server;
+use super::answer::{Answer, Instead, bare, of_store, plain};
+use super::get::{current, version};
+use super::inbound::Inbound;
 use crate::Key;
+use crate::conn::Line;
+use crate::observe::{BodyRefusal, Fault};
 use crate::store::{Disk, Meta, Put, StoreError, Upload};
 
 /// Bytes up to which an upload is gathered before anything is done on the disk.
@@ -29,13 +30,13 @@ const LOAD: usize = 512 << 10;
 
 /// Why an upload came to nothing.
 #[derive(Debug, thiserror::Error)]
-enum PutError {
+pub(crate) enum PutError {
     /// The store's reason.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The body broke off, or is no HTTP.
     #[error("the body broke off")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// More than a body may have.
     #[error("the body is longer than allowed")]
     TooLong,
@@ -51,24 +52,39 @@ pub(crate) struct Asked {
     /// What the bytes must hash to.
     digests: Vec<Checksum>,
     /// Bytes that may come.
-    most: u64,
+    pub(crate) most: u64,
 }
 
 impl Asked {
+    /// A key and nothing else.
+    pub(crate) fn plainly(server: &Server, key: Key) -> Self {
+        Self {
+            key,
+            conditions: Conditions::default(),
+            digests: Vec::new(),
+            most: server.options.max_body.unwrap_or(u64::MAX),
+        }
+    }
+
     /// Reads a request's fields.
     ///
     /// # Errors
     /// The answer to one that cannot be done, before any of its body is asked for.
-    pub(crate) fn new(server: &Server, key: Key, headers: &HeaderMap) -> Result<Self, Answer> {
+    pub(crate) fn new(line: &Line, key: Key, headers: &HeaderMap) -> Result<Self, Instead> {
+        let server = &line.server;
         if headers.contains_key(CONTENT_RANGE) {
             let text = "a part of a file cannot be put: Content-Range is of no use here";
-            return Err(plain(StatusCode::BAD_REQUEST, text));
+            return Err(plain(StatusCode::BAD_REQUEST, text).into());
         }
-        let digests = sent_digests(headers).map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let digests = sent_digests(headers)
+            .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
         let most = server.options.max_body.unwrap_or(u64::MAX);
-        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let length = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > most) {
-            return Err(too_long(most));
+            server.options.metrics.refused_body(BodyRefusal::TooLarge);
+            return Err(too_long(most).into());
         }
         Ok(Self {
             key,
@@ -80,28 +96,59 @@ impl Asked {
 }
 
 /// Puts a request's body.
-pub(crate) async fn answer(server: Arc<Server>, asked: Asked, body: Incoming) -> Answer {
+pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound) -> Answer {
     let (key, most) = (asked.key.clone(), asked.most);
-    match put(&server, asked, body).await {
+    match put(&line, asked, body).await {
         Ok(put) => done(&put),
-        Err(PutError::Store(error)) => of_store(&error, &key),
-        Err(PutError::TooLong) => too_long(most),
-        Err(PutError::Broken(error)) => {
+        Err(error) => failed(&line, &error, &key, most),
+    }
+}
+
+/// The answer to an upload that came to nothing; also counts it.
+pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Answer {
+    let metrics = &line.server.options.metrics;
+    match error {
+        PutError::Store(error) => {
+            match error {
+                StoreError::OverQuota => metrics.refused_body(BodyRefusal::Quota),
+                StoreError::NoSpace => metrics.refused_body(BodyRefusal::DiskFull),
+                StoreError::Mismatch(_) => metrics.refused_body(BodyRefusal::Digest),
+                StoreError::Io(_) => metrics.fault(Fault::Disk),
+                _ => {}
+            }
+            of_store(error, key)
+        }
+        PutError::TooLong => {
+            metrics.refused_body(BodyRefusal::TooLarge);
+            too_long(most)
+        }
+        PutError::Broken(error) => {
+            metrics.refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
-            plain(StatusCode::BAD_REQUEST, "the body broke off")
+            plain(
+                StatusCode::BAD_REQUEST,
+                "the body broke off, or is malformed",
+            )
         }
     }
 }
 
 fn done(put: &Put) -> Answer {
-    let status = if put.replaced { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+    let status = if put.replaced {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::CREATED
+    };
     let mut answer = bare(status);
     version(&put.meta, answer.headers_mut());
     answer
 }
 
 fn too_long(most: u64) -> Answer {
-    plain(StatusCode::PAYLOAD_TOO_LARGE, format!("this server takes bodies of up to {most} bytes (--max-body)"))
+    plain(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("this server takes bodies of up to {most} bytes (--max-body)"),
+    )
 }
 
 /// What is expected, as what the store compares with.
@@ -117,8 +164,14 @@ pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
     conditions.for_write(meta.map(current)) == Outcome::Proceed
 }
 
-async fn put(server: &Server, asked: Asked, mut body: Incoming) -> Result<Put, PutError> {
-    let (store, disk) = (Arc::clone(&server.store), &server.disk);
+/// Puts what a source gives.
+pub(crate) async fn put(
+    line: &Arc<Line>,
+    asked: Asked,
+    source: impl Source,
+) -> Result<Put, PutError> {
+    let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
+    let _upload = line.server.options.metrics.upload();
     let Asked {
         key,
         conditions,
@@ -128,10 +181,12 @@ async fn put(server: &Server, asked: Asked, mut body: Incoming) -> Result<Put, P
     if !conditions.is_empty() {
         // Nobody sends a gigabyte to learn that it was not wanted; what counts is the look at the end.
         let (store, key, conditions) = (Arc::clone(&store), key.clone(), conditions.clone());
-        disk.run(move || store.check(&key, &|meta| holds(&conditions, meta))).await?;
+        let _pause = line.pause();
+        disk.run(move || store.check(&key, &|meta| holds(&conditions, meta)))
+            .await?;
     }
     let mut intake = Intake {
-        body: &mut body,
+        source,
         left: most,
         is_over: false,
     };
@@ -142,6 +197,7 @@ async fn put(server: &Server, asked: Asked, mut body: Incoming) -> Result<Put, P
             upload.write(&mut load)?;
             commit(upload, &conditions)
         };
+        let _pause = line.pause();
         return Ok(disk.run(all).await?);
     }
     let mut held = Held {
@@ -156,6 +212,7 @@ async fn put(server: &Server, asked: Asked, mut body: Incoming) -> Result<Put, P
     loop {
         // The next load comes while the one before is written.
         let next = intake.load(LOAD).await;
+        let pause = line.pause();
         let mut held = writing.await?;
         let mut load = next?;
         if intake.is_over {
@@ -169,6 +226,7 @@ async fn put(server: &Server, asked: Asked, mut body: Incoming) -> Result<Put, P
             held.write(&mut load)?;
             Ok(held)
         }));
+        drop(pause);
     }
 }
 
@@ -190,7 +248,9 @@ struct Held {
 
 impl Held {
     fn write(&mut self, load: &mut [Bytes]) -> Result<(), StoreError> {
-        self.upload.as_mut().map_or(Ok(()), |upload| upload.write(load))
+        self.upload
+            .as_mut()
+            .map_or(Ok(()), |upload| upload.write(load))
     }
 }
 
@@ -203,31 +263,52 @@ impl Drop for Held {
     }
 }
 
-/// A body as it comes in.
-struct Intake<'a> {
-    body: &'a mut Incoming,
+/// Where an upload's bytes come from.
+pub(crate) trait Source: Send {
+    /// The next of them; `None` when all have come.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, PutError>> + Send;
+
+    /// Whether it is known that none will come.
+    fn is_over(&self) -> bool;
+}
+
+impl Source for Inbound {
+    async fn next(&mut self) -> Result<Option<Bytes>, PutError> {
+        let next = futures_util::StreamExt::next(self).await;
+        next.transpose()
+            .map_err(|error| PutError::Broken(error.into()))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_end()
+    }
+}
+
+/// An upload's bytes as they come in.
+struct Intake<S> {
+    source: S,
     /// Bytes that may still come.
     left: u64,
     /// Whether all of it has come.
     is_over: bool,
 }
 
-impl Intake<'_> {
+impl<S: Source> Intake<S> {
     /// Gathers `room` bytes, or what there is.
     async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, PutError> {
         let (mut load, mut bytes) = (Vec::new(), 0);
         while bytes < room && !self.is_over {
-            let Some(frame) = self.body.frame().await else {
+            let Some(data) = self.source.next().await? else {
                 self.is_over = true;
                 break;
             };
-            // Trailers say nothing that is wanted.
-            if let Ok(data) = frame.map_err(PutError::Broken)?.into_data() {
-                self.left = self.left.checked_sub(data.len() as u64).ok_or(PutError::TooLong)?;
-                bytes += data.len();
-                load.push(data);
-            }
-            self.is_over = self.body.is_end_stream();
+            self.left = self
+                .left
+                .checked_sub(data.len() as u64)
+                .ok_or(PutError::TooLong)?;
+            bytes += data.len();
+            load.push(data);
+            self.is_over = self.source.is_over();
         }
         Ok(load)
     }

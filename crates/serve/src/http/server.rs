@@ -6,6 +6,7 @@ use haul_plan::serving::PatienceOptions;
 use http::HeaderValue;
 
 use crate::access::{Access, Cors};
+use crate::conn::Total;
 use crate::observe::{AccessLog, Metrics};
 use crate::store::{Disk, Store};
 
@@ -58,13 +59,33 @@ pub struct Server {
     pub(crate) disk: Disk,
     /// How requests are answered.
     pub(crate) options: ServerOptions,
+    /// What all connections may have together.
+    pub(crate) totals: Totals,
+}
+
+/// Limits of all connections, each way.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// Of answers.
+    pub(crate) out: Option<Arc<Total>>,
+    /// Of requests.
+    pub(crate) inward: Option<Arc<Total>>,
 }
 
 impl Server {
     /// A server of a store.
     #[must_use]
     pub fn new(store: Arc<Store>, disk: Disk, options: ServerOptions) -> Self {
-        Self { store, disk, options }
+        let total = || options.total_rate.map(|rate| Arc::new(Total::new(rate)));
+        Self {
+            totals: Totals {
+                out: total(),
+                inward: total(),
+            },
+            store,
+            disk,
+            options,
+        }
     }
 
     /// The files.

@@ -36,6 +36,15 @@ impl Ledger {
         self.any.store(true, Ordering::Release);
     }
 
+    /// Forgets what is back.
+    pub(crate) fn clear(&self) {
+        if self.any.load(Ordering::Acquire) {
+            let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+            lent.retain(|mapped| Arc::strong_count(mapped) > 1);
+            self.any.store(!lent.is_empty(), Ordering::Release);
+        }
+    }
+
     /// What is to be written first. There is no empty slice among them.
     pub(crate) fn first(&self, slices: &[IoSlice<'_>]) -> Stretch {
         if !self.any.load(Ordering::Acquire) {
@@ -43,7 +52,8 @@ impl Ledger {
         }
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
-            lent.iter().find_map(|mapped| Some((Arc::clone(mapped.object()), mapped.offset_of(slice)?)))
+            lent.iter()
+                .find_map(|mapped| Some((Arc::clone(mapped.object()), mapped.offset_of(slice)?)))
         };
         for (index, slice) in slices.iter().enumerate() {
             if let Some((object, start)) = found(slice) {
@@ -98,7 +108,10 @@ mod tests {
         let first = mapped("one");
         ledger.lend(&first);
         drop(first);
-        assert!(matches!(ledger.first(&[IoSlice::new(b"x")]), Stretch::Memory(1)));
+        assert!(matches!(
+            ledger.first(&[IoSlice::new(b"x")]),
+            Stretch::Memory(1)
+        ));
         assert!(!ledger.any.load(Ordering::Relaxed));
         assert!(ledger.lent.lock().expect("unpoisoned").is_empty());
     }

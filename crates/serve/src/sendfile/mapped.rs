@@ -30,7 +30,9 @@ impl AsRef<[u8]> for Lent {
 
 impl fmt::Debug for Mapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mapped").field("object", &self.object).finish()
+        f.debug_struct("Mapped")
+            .field("object", &self.object)
+            .finish()
     }
 }
 
@@ -42,7 +44,9 @@ impl Mapped {
     pub(crate) fn new(object: Arc<Object>) -> io::Result<Arc<Self>> {
         let map = sys::map(object.file())?;
         if map.len() as u64 != object.meta().len {
-            return Err(io::Error::other("the file is not as long any more as it was"));
+            return Err(io::Error::other(
+                "the file is not as long any more as it was",
+            ));
         }
         Ok(Arc::new(Self { object, map }))
     }
@@ -62,7 +66,10 @@ impl Mapped {
 
     /// Where in the file a slice begins, if it is one of this mapping's.
     pub(super) fn offset_of(&self, slice: &[u8]) -> Option<u64> {
-        let offset = slice.as_ptr().addr().checked_sub(self.map.as_ptr().addr())?;
+        let offset = slice
+            .as_ptr()
+            .addr()
+            .checked_sub(self.map.as_ptr().addr())?;
         (offset + slice.len() <= self.map.len()).then_some(offset as u64)
     }
 }

@@ -3,7 +3,7 @@
 use rustix::fs::AtFlags;
 
 use super::options::Durability;
-use super::{Meta, Store, StoreError, root};
+use super::{Check, Store, StoreError, root};
 use crate::Named;
 
 impl Store {
@@ -13,11 +13,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`StoreError`]. A link is removed, and not what it leads to.
-    pub fn delete(
-        &self,
-        named: &Named,
-        check: Option<&dyn Fn(Option<&Meta>) -> bool>,
-    ) -> Result<(), StoreError> {
+    pub fn delete(&self, named: &Named, check: Option<Check<'_>>) -> Result<(), StoreError> {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
@@ -32,7 +28,11 @@ impl Store {
         {
             let _lock = self.locks.lock(key);
             if let Some(check) = check {
-                self.check(key, check)?;
+                // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
+                let current = self.current(key)?.ok_or(StoreError::NotFound)?;
+                if !check(Some(&current)) {
+                    return Err(StoreError::Failed);
+                }
             }
             let before = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
             root::unlink(&folder, name, flags)?;

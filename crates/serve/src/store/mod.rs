@@ -14,6 +14,7 @@ mod delete;
 mod digest;
 mod disk;
 mod error;
+mod list;
 mod locks;
 mod media;
 mod object;
@@ -34,6 +35,8 @@ use std::sync::Arc;
 
 pub use disk::Disk;
 pub use error::StoreError;
+pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
+pub(crate) use list::{Member, modified};
 pub use media::Media;
 pub use object::{Meta, Object};
 pub use options::{Durability, DurabilityError, StoreOptions};
@@ -49,11 +52,14 @@ use quota::Quota;
 use room::Room;
 use stamps::Stamps;
 
+/// What a caller thinks of the version that has a key, or of there being none.
+pub type Check<'a> = &'a dyn Fn(Option<&Meta>) -> bool;
+
 /// A store, open.
 #[derive(Debug)]
 pub struct Store {
-    /// What it lies beneath.
-    root: Root,
+    /// What it lies beneath. Listings and archives have it, too, for as long as they are read.
+    root: Arc<Root>,
     /// How it was opened.
     options: StoreOptions,
     /// Where uploads are until they are whole; none in a store for reading.
@@ -77,7 +83,7 @@ impl Store {
     /// # Errors
     /// When it is no directory, or may not be read, or written to as was asked for.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let root = Root::open(path)?;
+        let root = Arc::new(Root::open(path)?);
         let (room, cleaned) = match options.writable {
             true => Some(Room::open(&root)?).unzip(),
             false => (None, None),
@@ -100,7 +106,7 @@ impl Store {
 
     /// What it lies beneath: for listings.
     #[must_use]
-    pub fn root(&self) -> &Root {
+    pub fn root(&self) -> &Arc<Root> {
         &self.root
     }
 
@@ -148,7 +154,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Failed`] if it does not.
-    pub fn check(&self, key: &Key, check: &dyn Fn(Option<&Meta>) -> bool) -> Result<(), StoreError> {
+    pub fn check(&self, key: &Key, check: Check<'_>) -> Result<(), StoreError> {
         match check(self.current(key)?.as_ref()) {
             true => Ok(()),
             false => Err(StoreError::Failed),

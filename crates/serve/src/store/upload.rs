@@ -18,7 +18,7 @@ use super::object::{Identity, Meta};
 use super::options::Durability;
 use super::quota::Claimed;
 use super::room::Temporary;
-use super::{Store, StoreError, digest};
+use super::{Check, Store, StoreError, digest};
 use crate::Key;
 
 /// Slices that one system call writes (`IOV_MAX` is 1024; more than these bring nothing).
@@ -127,7 +127,7 @@ impl Upload {
     ///
     /// # Errors
     /// When the bytes are not what they should be, a condition does not hold, or the disk fails; then the key has what it had.
-    pub fn commit(self, check: Option<&dyn Fn(Option<&Meta>) -> bool>) -> Result<Put, StoreError> {
+    pub fn commit(self, check: Option<Check<'_>>) -> Result<Put, StoreError> {
         let digest = matched(&self.wanted, self.hashers)?;
         let Some(temporary) = self.temporary else {
             let meta = Meta::new(&Identity::of(&rustix::fs::fstat(&self.folder)?), digest);

@@ -1,0 +1,244 @@
+//! One request and its answer, from the end of the head to the last byte: what is counted and logged.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::header::{REFERER, USER_AGENT};
+use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
+use hyper::body::{Body as _, Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::line::{Line, Pause};
+use crate::body::Body;
+use crate::observe::{Fault, Record};
+
+/// What a log has for a request whose peer went away before there was an answer: no status of HTTP's, but what nginx made usual.
+const GONE: StatusCode = match StatusCode::from_u16(499) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    line: Arc<Line>,
+    method: Method,
+    /// When its head was whole.
+    began: Instant,
+    /// Bytes that had gone over the connection before.
+    sent_before: u64,
+    /// What a log tells beyond what is counted. None without a log.
+    told: Option<Box<Told>>,
+    /// Whether an answer to it exists, which ends it.
+    is_answered: bool,
+}
+
+/// What a log tells.
+#[derive(Debug)]
+struct Told {
+    when: SystemTime,
+    user: Option<Arc<str>>,
+    target: Uri,
+    version: Version,
+    received: u64,
+    referer: Option<HeaderValue>,
+    user_agent: Option<HeaderValue>,
+}
+
+/// An answer that has left the service.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    exchange: Exchange,
+    status: StatusCode,
+    /// Bytes of its body that were given away.
+    given: u64,
+    /// Whether that was not all of it.
+    is_cut_short: bool,
+}
+
+/// An answer's body, watched until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    body: Body,
+    /// Taken when it ends.
+    exchange: Option<(Exchange, StatusCode)>,
+    given: u64,
+    /// Whether all of it was given away.
+    is_whole: bool,
+    /// While the body has nothing to give, its peer waits for the server.
+    pause: Option<Pause>,
+}
+
+impl Exchange {
+    /// A request's head is whole.
+    pub(crate) fn begin(line: &Arc<Line>, head: &request::Parts) -> Self {
+        line.patience().head_done();
+        let told = line.server.options.log.is_some().then(|| {
+            Box::new(Told {
+                when: SystemTime::now(),
+                user: None,
+                target: head.uri.clone(),
+                version: head.version,
+                received: 0,
+                referer: head.headers.get(REFERER).cloned(),
+                user_agent: head.headers.get(USER_AGENT).cloned(),
+            })
+        });
+        Self {
+            line: Arc::clone(line),
+            method: head.method.clone(),
+            began: Instant::now(),
+            sent_before: line.sent(),
+            told,
+            is_answered: false,
+        }
+    }
+
+    /// Whom it was let in as.
+    pub(crate) fn is_from(&mut self, user: Option<&Arc<str>>) {
+        if let Some(told) = &mut self.told {
+            told.user = user.cloned();
+        }
+    }
+
+    /// It is answered.
+    pub(crate) fn answered(mut self, answer: Response<Body>) -> Response<Watched> {
+        let now = self.line.now();
+        self.line.patience().response_begun(now);
+        self.is_answered = true;
+        let status = answer.status();
+        // What has no body by its nature is whole at once: hyper does not ask for it.
+        let is_whole = self.method == Method::HEAD || answer.body().is_end_stream();
+        answer.map(|body| Watched {
+            body,
+            exchange: Some((self, status)),
+            given: 0,
+            is_whole,
+            pause: None,
+        })
+    }
+}
+
+impl Drop for Exchange {
+    /// Its peer went away before there was an answer.
+    fn drop(&mut self) {
+        if !self.is_answered {
+            let now = self.line.now();
+            let mut patience = self.line.patience();
+            patience.response_begun(now);
+            patience.response_done(now);
+            drop(patience);
+            self.tell(GONE, 0, true);
+        }
+    }
+}
+
+impl Finished {
+    /// Counts it, and logs it.
+    pub(super) fn tell(&self, is_cut_short: bool) {
+        let is_cut_short = is_cut_short || self.is_cut_short;
+        self.exchange.tell(self.status, self.given, is_cut_short);
+    }
+}
+
+impl Exchange {
+    fn tell(&self, status: StatusCode, given: u64, is_cut_short: bool) {
+        let Self {
+            line,
+            method,
+            began,
+            told,
+            ..
+        } = self;
+        let (took, options) = (began.elapsed(), &line.server.options);
+        // Of what was cut short nobody knows but the wire, which has sent heads, too.
+        let sent = match is_cut_short {
+            true => given.min(line.sent().saturating_sub(self.sent_before)),
+            false => given,
+        };
+        options.metrics.request(method, status, took);
+        options.metrics.sent(sent);
+        if is_cut_short {
+            options.metrics.fault(Fault::Aborted);
+        }
+        let (Some(told), Some(log)) = (told, &options.log) else {
+            return;
+        };
+        log.write(&Record {
+            when: told.when,
+            peer: line.peer.map(|peer| peer.ip()),
+            user: told.user.clone(),
+            method: method.clone(),
+            target: told.target.clone(),
+            version: told.version,
+            status,
+            sent,
+            received: told.received,
+            took,
+            referer: told.referer.clone(),
+            user_agent: told.user_agent.clone(),
+            is_cut_short,
+        });
+    }
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        match &polled {
+            Poll::Pending if this.pause.is_none() => {
+                this.pause = this
+                    .exchange
+                    .as_ref()
+                    .map(|(exchange, _)| exchange.line.pause());
+            }
+            Poll::Pending => {}
+            Poll::Ready(frame) => {
+                this.pause = None;
+                match frame {
+                    Some(Ok(frame)) => {
+                        this.given += frame.data_ref().map_or(0, |data| data.len() as u64);
+                        this.is_whole = this.body.is_end_stream();
+                    }
+                    Some(Err(_)) => {}
+                    None => this.is_whole = true,
+                }
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.pause = None;
+        if let Some((exchange, status)) = self.exchange.take() {
+            let line = Arc::clone(&exchange.line);
+            line.finish(Finished {
+                exchange,
+                status,
+                given: self.given,
+                is_cut_short: !self.is_whole,
+            });
+        }
+    }
+}

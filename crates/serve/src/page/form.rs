@@ -1,0 +1,170 @@
+//! The page's upload form: `multipart/form-data` (RFC 7578), streamed.
+//!
+//! [`Form`] drives, [`Splitter`](split::Splitter) decides: bytes go in as they come, and the heads of parts and pieces of their bodies
+//! come out. No part is held; what is held is a piece of the body, a delimiter's length of the one before, and a head under its limit. (The
+//! crate that is kept for this reads whatever is ready before it looks at any of it, and has no limit on a head.)
+//!
+//! A form can be posted from any page on the web with the credentials that a browser has for us, unlike a PUT, which it asks about
+//! first. So whoever takes one has to ask [`is_from_here`].
+
+mod disposition;
+mod split;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use http::HeaderMap;
+use http::header::ORIGIN;
+
+use self::split::{Event, Splitter};
+use crate::{Key, KeyError};
+
+/// Parts of a form, files or not. A browser that sends more at once has chosen a whole tree.
+pub const MOST_PARTS: usize = 1000;
+
+/// Bytes of a part's head.
+pub const LONGEST_HEAD: usize = 8 * 1024;
+
+/// Bytes before the first part, which a browser does not send at all.
+pub const LONGEST_PREAMBLE: usize = 4 * 1024;
+
+/// Why a form is not taken, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum FormError {
+    /// The content is no form, or does not say where its parts begin: a 415.
+    #[error("the content is no multipart/form-data with a boundary")]
+    NoForm,
+    /// It is not written as a form is: a 400, like all that follow.
+    #[error("the form is malformed: {0}")]
+    Malformed(&'static str),
+    /// Too many parts.
+    #[error("the form has more than {MOST_PARTS} parts")]
+    TooMany,
+    /// A file has a name that no key can have.
+    #[error("a file's name cannot be taken: {0}")]
+    Name(#[source] KeyError),
+    /// The body ended before the form did.
+    #[error("the form is cut off")]
+    CutOff,
+    /// The body could not be read.
+    #[error("the body could not be read")]
+    Body(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// A form that is being read.
+///
+/// [`next_file`](Self::next_file), then [`chunk`](Self::chunk) until it says `None`, then again, until there is no next file. A file is
+/// complete when `chunk` has said `None`, and not before: any error means that what came of the current one must be thrown away. Both are
+/// cancel safe, as nothing is taken out before it is given out.
+#[derive(Debug)]
+pub struct Form<B> {
+    /// The request's body.
+    body: B,
+    splitter: Splitter,
+    /// Where the files go.
+    folder: Key,
+    /// So far.
+    parts: usize,
+    /// Whether `chunk` has more of the current file.
+    in_file: bool,
+}
+
+impl<B, E> Form<B>
+where
+    B: Stream<Item = Result<Bytes, E>> + Unpin,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Begins to read a form whose files go to `folder`. `content_type` is the value of that field.
+    ///
+    /// # Errors
+    /// When it is no form.
+    pub fn new(content_type: &str, folder: Key, body: B) -> Result<Self, FormError> {
+        let boundary = disposition::boundary(content_type).ok_or(FormError::NoForm)?;
+        Ok(Self {
+            body,
+            splitter: Splitter::new(&boundary),
+            folder,
+            parts: 0,
+            in_file: false,
+        })
+    }
+
+    /// The next file's key: its name is the last segment of what the browser said. `None` at the end of the form.
+    ///
+    /// What is left of the current file is passed over, and so is what is no file, and the empty part that a browser sends when
+    /// none was chosen.
+    ///
+    /// # Errors
+    /// See [`FormError`].
+    pub async fn next_file(&mut self) -> Result<Option<Key>, FormError> {
+        self.in_file = false;
+        loop {
+            match self.event().await? {
+                Event::Part(head) => {
+                    self.parts += 1;
+                    if self.parts > MOST_PARTS {
+                        return Err(FormError::TooMany);
+                    }
+                    if let Some(name) = disposition::file_name(&head)? {
+                        let key = self.folder.child(&name).map_err(FormError::Name)?;
+                        self.in_file = true;
+                        return Ok(Some(key));
+                    }
+                }
+                Event::Data(_) | Event::PartEnd => {}
+                Event::End => return Ok(None),
+            }
+        }
+    }
+
+    /// More of the current file; `None` when it is complete.
+    ///
+    /// # Errors
+    /// See [`FormError`].
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, FormError> {
+        if !self.in_file {
+            return Ok(None);
+        }
+        match self.event().await? {
+            Event::Data(bytes) => Ok(Some(bytes)),
+            Event::Part(_) | Event::PartEnd | Event::End => {
+                self.in_file = false;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn event(&mut self) -> Result<Event, FormError> {
+        loop {
+            if let Some(event) = self.splitter.poll()? {
+                return Ok(event);
+            }
+            match self.body.next().await {
+                Some(Ok(bytes)) => self.splitter.push(&bytes),
+                Some(Err(error)) => return Err(FormError::Body(error.into())),
+                None => return Err(FormError::CutOff),
+            }
+        }
+    }
+}
+
+/// Whether a form was posted from a page of ours, or by something that is no browser.
+///
+/// `authority` is the host that the request was for, with its port, as the Host field or `:authority` has it. A browser says where a
+/// form comes from, in `Sec-Fetch-Site` or, if that is not there, in `Origin`; neither can be set by a page.
+#[must_use]
+pub fn is_from_here(headers: &HeaderMap, authority: &str) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return matches!(site.as_bytes(), b"same-origin" | b"none");
+    }
+    let Some(origin) = headers.get(ORIGIN) else {
+        return true;
+    };
+    let origin = origin.to_str().unwrap_or_default();
+    let host = origin
+        .strip_prefix("https://")
+        .or_else(|| origin.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(authority))
+}
+
+#[cfg(test)]
+mod tests;

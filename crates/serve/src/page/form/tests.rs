@@ -1,0 +1,178 @@
+//! Forms as browsers send them, whole and cut off.
+
+use std::convert::Infallible;
+
+use futures_util::stream;
+use http::HeaderValue;
+
+use super::*;
+
+const TYPE: &str = "multipart/form-data; boundary=XX";
+
+type Chunks = stream::Iter<std::vec::IntoIter<Result<Bytes, Infallible>>>;
+
+fn form(body: &[u8], len: usize) -> Form<Chunks> {
+    let chunks: Vec<_> = body
+        .chunks(len)
+        .map(|chunk| Ok(Bytes::copy_from_slice(chunk)))
+        .collect();
+    let folder = Key::parse("/in/").expect("a key").key;
+    Form::new(TYPE, folder, stream::iter(chunks)).expect("a form")
+}
+
+/// All files of a form, as far as it goes.
+async fn read(mut form: Form<Chunks>) -> (Vec<(String, Vec<u8>)>, Option<FormError>) {
+    let mut files = Vec::new();
+    loop {
+        let key = match form.next_file().await {
+            Ok(Some(key)) => key,
+            Ok(None) => return (files, None),
+            Err(error) => return (files, Some(error)),
+        };
+        let mut bytes = Vec::new();
+        loop {
+            match form.chunk().await {
+                Ok(Some(chunk)) => bytes.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => return (files, Some(error)),
+            }
+        }
+        files.push((key.escaped(), bytes));
+    }
+}
+
+fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "--XX\r\nContent-Disposition: form-data; {disposition}\r\nContent-Type: application/octet-stream\r\n\r\n"
+    );
+    [head.as_bytes(), content, b"\r\n"].concat()
+}
+
+/// Two files, a field, and the part of an input in which nothing was chosen.
+fn body() -> Vec<u8> {
+    [
+        part("name=\"file\"; filename=\"a.txt\"", b"first\r\n--XY"),
+        part("name=\"note\"", b"no file"),
+        part("name=\"file\"; filename=\"\"", b""),
+        part("name=\"file\"; filename=\"ä %22.bin\"", &[0, 255, 13, 10]),
+        part("name=\"file\"; filename=\"empty\"", b""),
+        b"--XX--\r\n".to_vec(),
+    ]
+    .concat()
+}
+
+#[tokio::test]
+async fn files_go_to_the_folder_however_the_body_comes() {
+    let expected = [
+        ("/in/a.txt".to_owned(), b"first\r\n--XY".to_vec()),
+        ("/in/%C3%A4%20%22.bin".to_owned(), vec![0, 255, 13, 10]),
+        ("/in/empty".to_owned(), Vec::new()),
+    ];
+    for len in [1, 2, 7, 100_000] {
+        let (files, error) = read(form(&body(), len)).await;
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(files, expected, "in pieces of {len}");
+    }
+}
+
+#[tokio::test]
+async fn d3_a_form_cut_off_at_any_byte_ends_in_an_error() {
+    let body = body();
+    // The last line's end is not waited for.
+    for end in 0..body.len() - 2 {
+        let (files, error) = read(form(&body[..end], 64)).await;
+        assert!(matches!(error, Some(FormError::CutOff)), "{end}: {error:?}");
+        // Those before it were complete.
+        assert!(files.len() <= 3);
+        let (whole, _) = read(form(&body, 64)).await;
+        assert_eq!(files[..], whole[..files.len()]);
+    }
+}
+
+#[tokio::test]
+async fn files_can_be_passed_over() {
+    let mut form = form(&body(), 5);
+    let mut keys = Vec::new();
+    while let Some(key) = form.next_file().await.expect("a form") {
+        keys.push(key.escaped());
+    }
+    assert_eq!(keys.len(), 3);
+    assert!(form.chunk().await.expect("over").is_none());
+    assert!(form.next_file().await.expect("over").is_none());
+}
+
+#[tokio::test]
+async fn d1_names_that_no_key_can_have_are_refused() {
+    for name in ["..", "a/..", "x\0y"] {
+        let body = part(&format!("name=\"file\"; filename=\"{name}\""), b"x");
+        let (files, error) = read(form(&body, 999)).await;
+        assert!(files.is_empty());
+        assert!(
+            matches!(error, Some(FormError::Name(_) | FormError::Malformed(_))),
+            "{error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn too_many_parts_are_refused() {
+    let mut body = part("name=\"n\"", b"").repeat(MOST_PARTS);
+    let mut more = body.clone();
+    body.extend_from_slice(b"--XX--");
+    assert!(read(form(&body, 9999)).await.1.is_none());
+    more.extend_from_slice(&part("name=\"n\"", b""));
+    assert!(matches!(
+        read(form(&more, 9999)).await.1,
+        Some(FormError::TooMany)
+    ));
+}
+
+#[tokio::test]
+async fn what_the_body_says_is_told() {
+    let chunks = stream::iter([Err::<Bytes, _>(std::io::Error::other("reset"))]);
+    let mut form = Form::new(TYPE, Key::root(), chunks).expect("a form");
+    let error = form.next_file().await.expect_err("it broke");
+    assert!(matches!(&error, FormError::Body(source) if source.to_string() == "reset"));
+    let none = Form::new(
+        "text/plain",
+        Key::root(),
+        stream::iter([Ok::<_, Infallible>(Bytes::new())]),
+    );
+    assert!(matches!(none, Err(FormError::NoForm)));
+}
+
+#[test]
+fn forms_of_other_sites_are_told_from_ours() {
+    let from = |fields: &[(&'static str, &'static str)]| {
+        let fields = fields.iter().map(|(name, value)| {
+            let name = http::HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        is_from_here(&fields.collect(), "host:8080")
+    };
+    let ours: [&[(&str, &str)]; 5] = [
+        &[],
+        &[("origin", "http://host:8080")],
+        &[("origin", "https://HOST:8080")],
+        &[("sec-fetch-site", "same-origin")],
+        // A proxy gave us another name, and the browser vouches.
+        &[
+            ("sec-fetch-site", "same-origin"),
+            ("origin", "https://public"),
+        ],
+    ];
+    let others: [&[(&str, &str)]; 7] = [
+        &[("origin", "null")],
+        &[("origin", "http://evil")],
+        &[("origin", "http://host")],
+        &[("origin", "http://host:8080.evil")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "http://host:8080"),
+        ],
+    ];
+    assert!(ours.iter().all(|fields| from(fields)));
+    assert!(!others.iter().any(|fields| from(fields)));
+}

@@ -1,0 +1,413 @@
+//! A folder for people: a page that needs no script to read, sort, turn pages and take uploads, and does more with one.
+//!
+//! Its style and script stand in the page itself: one request shows it, wherever a proxy has put the server and whatever a user may
+//! see of the rest. The policy that goes with it ([`content_security_policy`]) names both by their hashes and allows nothing else, so
+//! that even a mistake in escaping would run nothing. All links are relative, for the same proxies.
+//!
+//! Names are hostile; all that is not from this file goes through `Html`.
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::pieces::pieces;
+use super::shown::{Grouped, Html, Name, Size, Utc};
+use super::{HTML_LIMIT, Listing};
+use crate::key::escaped_name;
+use crate::store::{Begin, Cursor, Entry, Kind, PageAsk, Sort};
+
+const STYLE: &str = include_str!("assets/style.css");
+const SCRIPT: &str = include_str!("assets/page.js");
+
+/// The icon of the tab.
+const TAB: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
+
+/// Folders above this one that are shown, beside the top.
+const MOST_CRUMBS: usize = 16;
+
+/// What a page shows beside its entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageOptions {
+    /// What the top of the store is called.
+    pub title: String,
+    /// Whether whoever looks at it may put and delete here: without it, nothing of that is on the page.
+    pub may_write: bool,
+    /// Whether a tar of the folder is offered.
+    pub offers_tar: bool,
+    /// Who looks at it, if we know.
+    pub user: Option<String>,
+}
+
+impl Default for PageOptions {
+    fn default() -> Self {
+        Self {
+            title: "haul".to_owned(),
+            may_write: false,
+            offers_tar: true,
+            user: None,
+        }
+    }
+}
+
+/// What a page is made of, from its top to its end.
+enum Line {
+    Head,
+    Row(Entry),
+    Tail,
+}
+
+/// The value of the Content-Security-Policy field that goes with each page.
+#[must_use]
+pub fn content_security_policy() -> &'static str {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let hash = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text));
+        format!(
+            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; img-src data:; connect-src 'self'; \
+             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+            hash(STYLE),
+            hash(SCRIPT)
+        )
+    });
+    &POLICY
+}
+
+/// Writes a page in pieces. The URL that it is served under must end in a slash, as its links are relative.
+pub fn render(listing: Listing, options: PageOptions) -> impl Iterator<Item = Bytes> + Send {
+    let mut listing = listing;
+    let rows = std::mem::take(&mut listing.page.entries);
+    let counts = Counts::of(&rows);
+    let lines = std::iter::once(Line::Head).chain(rows.into_iter().map(Line::Row));
+    pieces(lines.chain([Line::Tail]), move |out, line| {
+        let page = View {
+            listing: &listing,
+            options: &options,
+            counts,
+        };
+        // A string takes whatever is written to it.
+        let _ = match line {
+            Line::Head => page.head(out),
+            Line::Row(entry) => page.row(out, &entry),
+            Line::Tail => page.tail(out),
+        };
+    })
+}
+
+/// What is on the page.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    folders: u64,
+    files: u64,
+    bytes: u64,
+}
+
+impl Counts {
+    fn of(entries: &[Entry]) -> Self {
+        let folders = entries
+            .iter()
+            .filter(|entry| entry.kind == Kind::Folder)
+            .count() as u64;
+        Self {
+            folders,
+            files: entries.len() as u64 - folders,
+            bytes: entries
+                .iter()
+                .fold(0, |sum, entry| sum.saturating_add(entry.len)),
+        }
+    }
+
+    fn all(self) -> u64 {
+        self.folders + self.files
+    }
+}
+
+/// A page while it is written.
+struct View<'a> {
+    listing: &'a Listing,
+    options: &'a PageOptions,
+    counts: Counts,
+}
+
+impl View<'_> {
+    fn head(&self, out: &mut String) -> std::fmt::Result {
+        let title = Html(&self.options.title);
+        let (above, own) = self.segments();
+        out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        out.push_str(
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+        );
+        match own {
+            Some(own) => writeln!(out, "{} \u{2013} {title}</title>", Html(Name(own)))?,
+            None => writeln!(out, "{title}</title>")?,
+        }
+        writeln!(
+            out,
+            "<link rel=\"icon\" href=\"{TAB}\">\n<style>{STYLE}</style>\n</head>"
+        )?;
+        writeln!(
+            out,
+            "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n<header>"
+        )?;
+        out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
+        // The top is as many folders up as there are segments.
+        let depth = above.len() + usize::from(own.is_some());
+        self.crumbs(out, &above, depth)?;
+        out.push_str("</ol></nav>");
+        if let Some(user) = &self.options.user {
+            write!(
+                out,
+                "<p>Signed in as <bdi>{}</bdi></p>",
+                Html(Name(user.as_bytes()))
+            )?;
+        }
+        out.push_str("</div>\n<h1><bdi>");
+        match own {
+            Some(own) => write!(out, "{}", Html(Name(own)))?,
+            None => write!(out, "{title}")?,
+        }
+        out.push_str("</bdi></h1>\n</header>\n<main>\n");
+        self.bar(out)?;
+        if self.options.may_write {
+            out.push_str(UPLOAD);
+        }
+        out.push_str("<p id=\"said\" role=\"status\"></p>\n");
+        self.table_head(out)
+    }
+
+    /// The segments of the folders above this one, and its own.
+    fn segments(&self) -> (Vec<&[u8]>, Option<&[u8]>) {
+        let mut segments: Vec<&[u8]> = self.listing.key.segments().collect();
+        let own = segments.pop();
+        (segments, own)
+    }
+
+    fn crumbs(&self, out: &mut String, above: &[&[u8]], depth: usize) -> std::fmt::Result {
+        if depth == 0 {
+            return Ok(());
+        }
+        write!(
+            out,
+            "<li><a href=\"{}\">{}</a></li>",
+            "../".repeat(depth),
+            Html(&self.options.title)
+        )?;
+        // Of a path as deep as paths may be, the links alone would have megabytes.
+        let skipped = above.len().saturating_sub(MOST_CRUMBS);
+        if skipped > 0 {
+            out.push_str("<li>\u{2026}</li>");
+        }
+        for (at, segment) in above.iter().enumerate().skip(skipped) {
+            let up = "../".repeat(depth - 1 - at);
+            write!(
+                out,
+                "<li><a href=\"{up}\"><bdi>{}</bdi></a></li>",
+                Html(Name(segment))
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What there is, the filter, the tar.
+    fn bar(&self, out: &mut String) -> std::fmt::Result {
+        let Counts {
+            folders,
+            files,
+            bytes,
+        } = self.counts;
+        out.push_str("<div class=\"bar\"><p class=\"sum\">");
+        if folders > 0 {
+            write!(out, "{} folder{}, ", Grouped(folders), plural(folders))?;
+        }
+        write!(out, "{} file{}", Grouped(files), plural(files))?;
+        if files > 0 {
+            write!(
+                out,
+                ", <span title=\"{} bytes\">{}</span>",
+                Grouped(bytes),
+                Size(bytes)
+            )?;
+        }
+        if self.listing.page.total > self.counts.all() {
+            out.push_str(" on this page");
+        }
+        out.push_str("</p>");
+        out.push_str(
+            "<input type=\"search\" id=\"filter\" placeholder=\"Filter (press /)\" aria-label=\"Filter the list by name\" \
+             autocomplete=\"off\" spellcheck=\"false\" hidden>",
+        );
+        if self.options.offers_tar {
+            out.push_str(
+                "<a class=\"button tar\" href=\"?format=tar\" download>Download as tar</a>",
+            );
+        }
+        out.push_str("</div>\n");
+        Ok(())
+    }
+
+    fn table_head(&self, out: &mut String) -> std::fmt::Result {
+        out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
+        for (sort, name) in [
+            (Sort::Name, "Name"),
+            (Sort::Size, "Size"),
+            (
+                Sort::Modified,
+                "Modified<span class=\"plain\"> (UTC)</span>",
+            ),
+        ] {
+            let ask = &self.listing.ask;
+            let is_current = ask.sort == sort;
+            out.push_str("<th scope=\"col\"");
+            if is_current {
+                let direction = if ask.descending {
+                    "descending"
+                } else {
+                    "ascending"
+                };
+                write!(out, " aria-sort=\"{direction}\"")?;
+            }
+            let turned = PageAsk {
+                sort,
+                // Another click turns it around. The greatest and the latest are what one looks for first.
+                descending: if is_current {
+                    !ask.descending
+                } else {
+                    sort != Sort::Name
+                },
+                from: Begin::First,
+                limit: ask.limit,
+            };
+            write!(out, "><a href=\"{}\">{name}</a></th>", Html(link(&turned)))?;
+        }
+        if self.options.may_write {
+            out.push_str("<th scope=\"col\"><span class=\"heard\">Actions</span></th>");
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        if !self.listing.key.is_root() {
+            out.push_str("<tr class=\"up\"><td><a href=\"../\">Parent folder</a><td><td>");
+            out.push_str(if self.options.may_write {
+                "<td>\n"
+            } else {
+                "\n"
+            });
+        }
+        Ok(())
+    }
+
+    /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
+    /// ends of cells and rows may be left out (HTML 13.1.2.4).
+    fn row(&self, out: &mut String, entry: &Entry) -> std::fmt::Result {
+        let name = Html(Name(&entry.name));
+        let href = escaped_name(&entry.name);
+        let href = Html(&href);
+        match entry.kind {
+            Kind::Folder => write!(
+                out,
+                "<tr><td><a href=\"{href}/\"><span><bdi>{name}</bdi>/</span></a><td>"
+            )?,
+            Kind::File => write!(
+                out,
+                "<tr><td><a href=\"{href}\"><bdi>{name}</bdi></a><td title=\"{} bytes\">{}",
+                Grouped(entry.len),
+                Size(entry.len)
+            )?,
+            Kind::Other => write!(out, "<tr><td><span><bdi>{name}</bdi></span><td>")?,
+        }
+        let time = Utc(entry.modified);
+        write!(out, "<td><time datetime=\"{time}\">{time:#}</time>")?;
+        if self.options.may_write {
+            out.push_str("<td>");
+            if entry.kind != Kind::Other {
+                write!(
+                    out,
+                    "<button type=\"button\" class=\"delete\" title=\"Delete\" aria-label=\"Delete {name}\"></button>"
+                )?;
+            }
+        }
+        out.push('\n');
+        Ok(())
+    }
+
+    fn tail(&self, out: &mut String) -> std::fmt::Result {
+        out.push_str("</tbody>\n</table>");
+        if self.counts.all() == 0 {
+            out.push_str("<p class=\"none\">Nothing is in this folder.</p>");
+        }
+        out.push_str("</div>\n");
+        self.pages(out)?;
+        writeln!(out, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>")
+    }
+
+    /// The links to the pages before and after.
+    fn pages(&self, out: &mut String) -> std::fmt::Result {
+        let page = &self.listing.page;
+        if page.next.is_none() && page.previous.is_none() {
+            return Ok(());
+        }
+        let (first, last) = (page.ahead + 1, page.ahead + self.counts.all());
+        write!(
+            out,
+            "<nav class=\"pages\" aria-label=\"Pages\"><p>{} to {} of {}</p><span>",
+            Grouped(first),
+            Grouped(last),
+            Grouped(page.total)
+        )?;
+        let to = |begin: fn(Cursor) -> Begin, cursor: &Cursor| {
+            Html(link(&PageAsk {
+                from: begin(cursor.clone()),
+                ..self.listing.ask.clone()
+            }))
+        };
+        if let Some(previous) = &page.previous {
+            let href = to(Begin::Before, previous);
+            write!(
+                out,
+                "<a class=\"button\" rel=\"prev\" href=\"{href}\">\u{2190} Previous</a>"
+            )?;
+        }
+        if let Some(next) = &page.next {
+            let href = to(Begin::After, next);
+            write!(
+                out,
+                "<a class=\"button\" rel=\"next\" href=\"{href}\">Next \u{2192}</a>"
+            )?;
+        }
+        out.push_str("</span></nav>\n");
+        Ok(())
+    }
+}
+
+/// The form of uploads. It posts to the folder itself, whatever page of it is shown.
+const UPLOAD: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
+    <label for=\"files\">Upload files</label><input type=\"file\" id=\"files\" name=\"file\" multiple required>\
+    <button type=\"submit\" class=\"main\">Upload</button>\
+    <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
+
+/// The query that leads to a page.
+fn link(ask: &PageAsk) -> String {
+    let sort = match ask.sort {
+        Sort::Name => "name",
+        Sort::Size => "size",
+        Sort::Modified => "modified",
+    };
+    let order = if ask.descending { "desc" } else { "asc" };
+    let mut query = format!("?sort={sort}&order={order}");
+    if ask.limit != HTML_LIMIT {
+        let _ = write!(query, "&limit={}", ask.limit);
+    }
+    let _ = match &ask.from {
+        Begin::First => Ok(()),
+        Begin::After(cursor) => write!(query, "&after={cursor}"),
+        Begin::Before(cursor) => write!(query, "&before={cursor}"),
+    };
+    query
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+#[cfg(test)]
+mod tests;

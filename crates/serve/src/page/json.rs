@@ -1,0 +1,266 @@
+//! A folder for programs: a page as one object, or all of it as an object a line.
+//!
+//! `name` is for people where a name is not UTF-8; `href` is exact in any case: the path to ask for, from the server's top, escaped.
+
+use std::io;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::Listing;
+use super::pieces::pieces;
+use super::shown::Utc;
+use crate::Key;
+use crate::key::escaped_name;
+use crate::store::{Entries, Entry, Kind};
+
+/// Bytes after which lines go out.
+const FULL: usize = 64 * 1024;
+
+/// An entry as programs see it.
+#[derive(Serialize)]
+struct Row<'a> {
+    /// With replacement characters for what is no UTF-8.
+    name: &'a str,
+    /// Where to get it.
+    href: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Bytes; of files alone.
+    size: Option<u64>,
+    /// RFC 3339, UTC, to the second.
+    modified: String,
+}
+
+/// What surrounds the rows of a page.
+enum Line {
+    Head,
+    Row { entry: Entry, is_first: bool },
+    Tail,
+}
+
+/// A page as one object: `{"path", "total", "entries": [...], "next", "previous"}`.
+pub fn render(listing: Listing) -> impl Iterator<Item = Bytes> + Send {
+    let Listing { key, mut page, .. } = listing;
+    let rows = std::mem::take(&mut page.entries).into_iter().enumerate();
+    let rows = rows.map(|(index, entry)| Line::Row {
+        entry,
+        is_first: index == 0,
+    });
+    let lines = std::iter::once(Line::Head).chain(rows);
+    let folder = folder_path(&key);
+    pieces(lines.chain([Line::Tail]), move |out, line| match line {
+        Line::Head => {
+            *out += "{\"path\":";
+            *out += &text(
+                &String::from_utf8_lossy(&[b"/", key.as_bytes()].concat()),
+                !key.is_root(),
+            );
+            *out += ",\"href\":";
+            *out += &text(&folder, false);
+            *out += ",\"total\":";
+            *out += &page.total.to_string();
+            *out += ",\"entries\":[";
+        }
+        Line::Row { entry, is_first } => {
+            *out += if is_first { "\n" } else { ",\n" };
+            *out += &row(&folder, &entry);
+        }
+        Line::Tail => {
+            let place = |cursor: Option<&crate::store::Cursor>| match cursor {
+                Some(cursor) => format!("\"{cursor}\""),
+                None => "null".to_owned(),
+            };
+            *out += "\n],\"next\":";
+            *out += &place(page.next.as_ref());
+            *out += ",\"previous\":";
+            *out += &place(page.previous.as_ref());
+            *out += "}\n";
+        }
+    })
+}
+
+/// All entries of a folder, an object a line, in pieces. Each step may wait for a disk.
+///
+/// An error ends it. What went out before it are whole lines, but not all of them, so that the connection must be cut short.
+#[derive(Debug)]
+pub struct Lines {
+    entries: Entries,
+    folder: String,
+    /// Set by the end or an error.
+    is_over: bool,
+}
+
+impl Lines {
+    /// Begins.
+    #[must_use]
+    pub fn new(entries: Entries) -> Self {
+        Self {
+            folder: folder_path(entries.key()),
+            entries,
+            is_over: false,
+        }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = io::Result<Bytes>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut out = String::new();
+        while !self.is_over && out.len() < FULL {
+            match self.entries.next() {
+                Some(Ok(entry)) => {
+                    out += &row(&self.folder, &entry);
+                    out.push('\n');
+                }
+                Some(Err(error)) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+                None => self.is_over = true,
+            }
+        }
+        (!out.is_empty()).then(|| Ok(Bytes::from(out)))
+    }
+}
+
+/// The path of a folder in a URL, with a slash at its end.
+fn folder_path(key: &Key) -> String {
+    let mut path = key.escaped();
+    if !path.ends_with('/') {
+        path.push('/');
+    }
+    path
+}
+
+fn row(folder: &str, entry: &Entry) -> String {
+    let (kind, slash) = match entry.kind {
+        Kind::Folder => ("folder", "/"),
+        Kind::File => ("file", ""),
+        Kind::Other => ("other", ""),
+    };
+    let row = Row {
+        name: &String::from_utf8_lossy(&entry.name),
+        href: format!("{folder}{}{slash}", escaped_name(&entry.name)),
+        kind,
+        size: (entry.kind == Kind::File).then_some(entry.len),
+        modified: Utc(entry.modified).to_string(),
+    };
+    // Strings and numbers: nothing that could fail.
+    serde_json::to_string(&row).unwrap_or_default()
+}
+
+/// A string as JSON has it.
+fn text(text: &str, with_slash: bool) -> String {
+    let slash = if with_slash { "/" } else { "" };
+    serde_json::Value::from(format!("{text}{slash}")).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::store::{Folder, Page, PageAsk, Root};
+
+    fn listing(path: &str, entries: Vec<Entry>) -> Listing {
+        Listing {
+            key: Key::parse(path).expect("a key").key,
+            ask: PageAsk::first(10),
+            page: Page {
+                total: entries.len() as u64,
+                entries,
+                ahead: 0,
+                next: None,
+                previous: None,
+            },
+        }
+    }
+
+    fn object(listing: Listing) -> Value {
+        let bytes: Vec<Bytes> = render(listing).collect();
+        serde_json::from_slice(&bytes.concat()).expect("JSON")
+    }
+
+    fn entry(name: &[u8], kind: Kind) -> Entry {
+        Entry {
+            name: name.to_vec(),
+            kind,
+            len: 3,
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn a_page_is_an_object() {
+        let entries = vec![
+            entry(b"sub dir", Kind::Folder),
+            entry(b"f\xff\"", Kind::File),
+        ];
+        let mut page = listing("/a%20b/", entries);
+        page.page.next = "AAEAAAAAAAAAAAAAAAAAAAAAYQ".parse().ok();
+        let expected = serde_json::json!({
+            "path": "/a b/",
+            "href": "/a%20b/",
+            "total": 2,
+            "entries": [
+                {"name": "sub dir", "href": "/a%20b/sub%20dir/", "type": "folder", "size": null, "modified": "1970-01-01T00:00:01Z"},
+                {"name": "f\u{fffd}\"", "href": "/a%20b/f%FF%22", "type": "file", "size": 3, "modified": "1970-01-01T00:00:01Z"},
+            ],
+            "next": "AAEAAAAAAAAAAAAAAAAAAAAAYQ",
+            "previous": null,
+        });
+        assert_eq!(object(page), expected);
+        let empty = object(listing("/", Vec::new()));
+        assert_eq!(
+            (&empty["path"], &empty["entries"]),
+            (&"/".into(), &Value::Array(Vec::new()))
+        );
+    }
+
+    #[test]
+    fn lines_hold_every_entry() {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut expected: Vec<String> =
+            (0..1000).map(|number| format!("file <{number}>")).collect();
+        for name in &expected {
+            std::fs::write(top.path().join(name), name).expect("a file");
+        }
+        let root = Arc::new(Root::open(top.path()).expect("a root"));
+        let entries =
+            Folder::open(&root, Key::root()).and_then(|folder| Ok(folder.into_entries()?));
+        let pieces: Vec<Bytes> = Lines::new(entries.expect("entries"))
+            .map(|piece| piece.expect("a piece"))
+            .collect();
+        assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.ends_with(b"}\n")));
+        let all = pieces.concat();
+        let rows = all
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
+        let rows = rows.map(|line| serde_json::from_slice::<Value>(line).expect("JSON"));
+        let mut names: Vec<String> = rows
+            .map(|row| row["name"].as_str().expect("a name").to_owned())
+            .collect();
+        names.sort();
+        expected.sort();
+        assert_eq!(names, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn d1_hrefs_lead_back_to_the_key(name in prop::collection::vec(any::<u8>(), 1..30), is_folder: bool) {
+            let folder = Key::parse("/x%3F/y").expect("a key").key;
+            prop_assume!(folder.child(&name).is_ok());
+            let kind = if is_folder { Kind::Folder } else { Kind::File };
+            let page = object(listing("/x%3F/y", vec![entry(&name, kind)]));
+            let href = page["entries"][0]["href"].as_str().expect("a path");
+            let named = Key::parse(href).expect("a key");
+            prop_assert_eq!((Ok(named.key), named.is_folder), (folder.child(&name), is_folder));
+        }
+    }
+}

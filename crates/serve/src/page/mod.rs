@@ -1,0 +1,36 @@
+//! What people and programs see of a folder: a page, JSON, a tar.
+//!
+//! [`ListQuery`] reads what was asked for, [`Format::negotiate`] settles the form of the answer, [`Folder`](crate::store::Folder)
+//! is read on a thread that may wait for a disk, and what is here writes it out, all in the same way: an iterator of pieces of some
+//! 64 KiB, of which one exists at a time. Nobody has to keep up, and no thread waits for a slow reader: whoever drives the iterator asks
+//! for the next piece when the last one is on its way.
+//!
+//! [`html::render`] and [`json::render`] write a page that was read before; they only compute. [`json::Lines`] and [`tar::Tar`] read as
+//! they go, so each of their steps may wait for a disk, and an error in the middle must cut the connection short.
+//!
+//! [`form`] is the way back: the page's upload form, for browsers without a script.
+
+pub mod form;
+pub mod html;
+pub mod json;
+pub mod tar;
+
+mod pieces;
+mod query;
+mod shown;
+
+pub use query::{Format, HTML_LIMIT, JSON_LIMIT, ListQuery, MOST, Parameter, QueryError};
+
+use crate::Key;
+use crate::store::{Page, PageAsk};
+
+/// A page of a folder, and what it is a page of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// The folder.
+    pub key: Key,
+    /// What was asked for, of which links to other pages are made.
+    pub ask: PageAsk,
+    /// What there is.
+    pub page: Page,
+}

@@ -1,0 +1,400 @@
+//! What a request asks of a folder: the form of the answer, and which page of it.
+//!
+//! Our own parameters are read strictly: a value that is none is a 400 that says so, as a listing in another order than the one asked
+//! for is worse than none. Names that are not ours are passed over; they belong to signatures, or to nobody.
+
+use std::fmt;
+
+use url::form_urlencoded;
+
+use crate::store::{Begin, Cursor, PageAsk, Sort};
+
+/// Entries on a page for people: it is some 500 KB then, which a phone lays out at once.
+pub const HTML_LIMIT: usize = 2000;
+
+/// Entries on a page for programs.
+pub const JSON_LIMIT: usize = 10_000;
+
+/// The most that may be asked for. A name has 255 bytes and two pages of them are held while one is sought: 60 MB at worst.
+pub const MOST: usize = 100_000;
+
+/// The forms that a folder can be had in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// A page, for people.
+    Html,
+    /// One object with a page of entries.
+    Json,
+    /// An object a line, all entries, in no order.
+    JsonLines,
+    /// All files in it and below it.
+    Tar,
+}
+
+impl Format {
+    /// All of them; where a client likes two equally, the first.
+    const ALL: [Self; 4] = [Self::Html, Self::Json, Self::JsonLines, Self::Tar];
+
+    /// Its media type, with parameters.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Html => "text/html; charset=utf-8",
+            Self::Json => "application/json",
+            Self::JsonLines => "application/x-ndjson",
+            Self::Tar => "application/x-tar",
+        }
+    }
+
+    /// What to answer with: what the query says, else what the values of the Accept fields like best (RFC 9110 12.5.1).
+    ///
+    /// Among equals, what was named comes before what a wildcard covers, so that `application/json, */*` gets JSON. A client that
+    /// accepts none of them gets the page, as the RFC allows. The heavy forms are had by name alone.
+    #[must_use]
+    pub fn negotiate<'a>(asked: Option<Self>, accept: impl IntoIterator<Item = &'a str>) -> Self {
+        if let Some(asked) = asked {
+            return asked;
+        }
+        let accept = accept.into_iter().flat_map(|value| value.split(','));
+        let ranges: Vec<_> = accept.take(64).filter_map(media_range).collect();
+        let mut best = (Self::Html, (0, 0));
+        for format in Self::ALL {
+            let liking = format.liking(&ranges);
+            if liking.0 > 0 && liking > best.1 {
+                best = (format, liking);
+            }
+        }
+        best.0
+    }
+
+    /// How much a client likes it, in thousandths, and how exactly it said so. The most exact range counts, liked or not.
+    fn liking(self, ranges: &[(&str, u16)]) -> (u16, u8) {
+        let essence = self.content_type().split(';').next().unwrap_or_default();
+        let main = essence.split('/').next().unwrap_or_default();
+        let is_light = matches!(self, Self::Html | Self::Json);
+        let exactness = |range: &str| match range.split_once('/') {
+            _ if range.eq_ignore_ascii_case(essence) => 3,
+            Some((of, "*")) if is_light && of.eq_ignore_ascii_case(main) => 2,
+            Some(("*", "*")) if is_light => 1,
+            _ => 0,
+        };
+        let matching = ranges.iter().map(|(range, q)| (exactness(range), *q));
+        let (exactness, q) = matching
+            .filter(|(exactness, _)| *exactness > 0)
+            .max()
+            .unwrap_or((0, 0));
+        (q, exactness)
+    }
+}
+
+/// A media range without its parameters, and its weight in thousandths.
+fn media_range(text: &str) -> Option<(&str, u16)> {
+    let mut parts = text.split(';').map(str::trim);
+    let range = parts.next().filter(|range| range.contains('/'))?;
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    let Some(weight) = weight else {
+        return Some((range, 1000));
+    };
+    let (whole, rest) = weight.split_once('.').unwrap_or((weight, ""));
+    let is_weight = rest.len() <= 3 && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let rest: u16 = format!("{rest:0<3}").parse().ok().filter(|_| is_weight)?;
+    match (whole, rest) {
+        ("0", rest) => Some((range, rest)),
+        ("1", 0) => Some((range, 1000)),
+        _ => None,
+    }
+}
+
+/// The query of a folder's URL.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListQuery {
+    /// `format`: html, json, jsonl or tar.
+    pub format: Option<Format>,
+    /// `sort`: name, size or modified.
+    pub sort: Sort,
+    /// `order`: asc or desc.
+    pub descending: bool,
+    /// `after` or `before`: a cursor.
+    pub begin: Begin,
+    /// `limit`: entries on a page, from 1 to [`MOST`].
+    pub limit: Option<usize>,
+}
+
+/// Why a query is not understood. What it displays is fit for the body of a 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QueryError {
+    /// No form that we know.
+    #[error("format is html, json, jsonl or tar")]
+    Format,
+    /// No order that we know.
+    #[error("sort is name, size or modified")]
+    Sort,
+    /// No direction.
+    #[error("order is asc or desc")]
+    Order,
+    /// No number, or too small or large a one.
+    #[error("limit is a number from 1 to {MOST}")]
+    Limit,
+    /// No cursor of ours.
+    #[error("{0} is no place that this server gave out")]
+    Place(Parameter),
+    /// A cursor of ours, but of another order.
+    #[error(
+        "{0} is a place in another order: it goes with the sort and order of the listing that gave it out"
+    )]
+    OtherOrder(Parameter),
+    /// Both ends were given.
+    #[error("after and before do not go together")]
+    BothEnds,
+    /// Something of ours is there twice.
+    #[error("{0} is given twice")]
+    Twice(Parameter),
+    /// A page was asked of a form that has none.
+    #[error("{0} does not go with format jsonl or tar, which hold everything, in no order")]
+    Whole(Parameter),
+}
+
+/// The names that we know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Parameter {
+    /// `format`
+    Format,
+    /// `sort`
+    Sort,
+    /// `order`
+    Order,
+    /// `after`
+    After,
+    /// `before`
+    Before,
+    /// `limit`
+    Limit,
+}
+
+impl Parameter {
+    const ALL: [Self; 6] = [
+        Self::Format,
+        Self::Sort,
+        Self::Order,
+        Self::After,
+        Self::Before,
+        Self::Limit,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Sort => "sort",
+            Self::Order => "order",
+            Self::After => "after",
+            Self::Before => "before",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ListQuery {
+    /// Reads the query of a URL, without its question mark.
+    ///
+    /// # Errors
+    /// See [`QueryError`].
+    pub fn parse(query: &str) -> Result<Self, QueryError> {
+        let mut read = Self::default();
+        let mut seen: Vec<Parameter> = Vec::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let known = Parameter::ALL
+                .into_iter()
+                .find(|known| known.name() == name);
+            let Some(parameter) = known else {
+                continue;
+            };
+            if seen.contains(&parameter) {
+                return Err(QueryError::Twice(parameter));
+            }
+            seen.push(parameter);
+            read.take(parameter, &value)?;
+        }
+        read.check(&seen)?;
+        Ok(read)
+    }
+
+    /// The page that it asks for.
+    #[must_use]
+    pub fn page(&self, default_limit: usize) -> PageAsk {
+        PageAsk {
+            sort: self.sort,
+            descending: self.descending,
+            from: self.begin.clone(),
+            limit: self.limit.unwrap_or(default_limit),
+        }
+    }
+
+    fn take(&mut self, parameter: Parameter, value: &str) -> Result<(), QueryError> {
+        let place = |value: &str| {
+            value
+                .parse::<Cursor>()
+                .map_err(|_| QueryError::Place(parameter))
+        };
+        match parameter {
+            Parameter::Format => {
+                self.format = Some(match value {
+                    "html" => Format::Html,
+                    "json" => Format::Json,
+                    "jsonl" => Format::JsonLines,
+                    "tar" => Format::Tar,
+                    _ => return Err(QueryError::Format),
+                });
+            }
+            Parameter::Sort => {
+                self.sort = match value {
+                    "name" => Sort::Name,
+                    "size" => Sort::Size,
+                    "modified" => Sort::Modified,
+                    _ => return Err(QueryError::Sort),
+                };
+            }
+            Parameter::Order => {
+                self.descending = match value {
+                    "asc" => false,
+                    "desc" => true,
+                    _ => return Err(QueryError::Order),
+                };
+            }
+            Parameter::After => self.begin = Begin::After(place(value)?),
+            Parameter::Before => self.begin = Begin::Before(place(value)?),
+            Parameter::Limit => {
+                let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+                let limit = value.parse().ok().filter(|_| is_number);
+                let limit = limit.filter(|limit| (1..=MOST).contains(limit));
+                self.limit = Some(limit.ok_or(QueryError::Limit)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what was read goes together.
+    fn check(&self, seen: &[Parameter]) -> Result<(), QueryError> {
+        if seen.contains(&Parameter::After) && seen.contains(&Parameter::Before) {
+            return Err(QueryError::BothEnds);
+        }
+        let of_pages = seen
+            .iter()
+            .find(|parameter| **parameter != Parameter::Format);
+        let is_whole = matches!(self.format, Some(Format::JsonLines | Format::Tar));
+        if let Some(parameter) = of_pages.filter(|_| is_whole) {
+            return Err(QueryError::Whole(*parameter));
+        }
+        let (cursor, parameter) = match &self.begin {
+            Begin::First => return Ok(()),
+            Begin::After(cursor) => (cursor, Parameter::After),
+            Begin::Before(cursor) => (cursor, Parameter::Before),
+        };
+        match cursor.is_of(self.sort, self.descending) {
+            true => Ok(()),
+            false => Err(QueryError::OtherOrder(parameter)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_client_likes_best_is_served() {
+        use Format::{Html, Json, JsonLines, Tar};
+        let firefox = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let cases: [(&[&str], Format); 17] = [
+            (&[], Html),
+            (&[""], Html),
+            (&["*/*"], Html),
+            (&[firefox], Html),
+            (&["application/json"], Json),
+            (&["Application/JSON; charset=utf-8"], Json),
+            (&["application/json, text/plain, */*"], Json),
+            (&["application/*"], Json),
+            (&["text/html;q=0.5, application/json;q=0.6"], Json),
+            (&["text/html;q=0.5", "application/json;q=0.4"], Html),
+            (&["text/html, application/json"], Html),
+            (&["text/html;q=0, */*"], Json),
+            (&["application/json;q=0, image/png"], Html),
+            (&["application/json;q=7"], Html),
+            (&["application/x-ndjson"], JsonLines),
+            (&["application/x-tar, */*;q=0.1"], Tar),
+            (&["application/*;q=0.9, text/*;q=0.2"], Json),
+        ];
+        for (accept, format) in cases {
+            assert_eq!(
+                Format::negotiate(None, accept.iter().copied()),
+                format,
+                "{accept:?}"
+            );
+        }
+        assert_eq!(Format::negotiate(Some(Tar), ["application/json"]), Tar);
+    }
+
+    #[test]
+    fn queries_are_read_strictly() {
+        let none = ListQuery::default();
+        assert_eq!(ListQuery::parse(""), Ok(none.clone()));
+        assert_eq!(ListQuery::parse("expires=1&signature=x&x"), Ok(none));
+        let read = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
+        assert_eq!(
+            (read.format, read.sort, read.descending),
+            (Some(Format::Json), Sort::Size, true)
+        );
+        assert_eq!(
+            (read.page(3).limit, ListQuery::default().page(3).limit),
+            (7, 3)
+        );
+        let refused = [
+            ("format=xml", QueryError::Format),
+            ("format=", QueryError::Format),
+            ("sort=Name", QueryError::Sort),
+            ("order=down", QueryError::Order),
+            ("limit=0", QueryError::Limit),
+            ("limit=+5", QueryError::Limit),
+            ("limit=%2B5", QueryError::Limit),
+            ("limit=100001", QueryError::Limit),
+            ("limit=99999999999999999999", QueryError::Limit),
+            ("limit=", QueryError::Limit),
+            ("after=!", QueryError::Place(Parameter::After)),
+            ("before=..%2F", QueryError::Place(Parameter::Before)),
+            ("sort=name&sort=name", QueryError::Twice(Parameter::Sort)),
+            ("format=tar&limit=3", QueryError::Whole(Parameter::Limit)),
+        ];
+        for (query, why) in refused {
+            assert_eq!(ListQuery::parse(query), Err(why), "{query}");
+        }
+    }
+
+    #[test]
+    fn places_go_with_their_order() {
+        // A place in the order of names, ascending: after a file called `a`.
+        let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
+        let parse = |query: String| ListQuery::parse(&query);
+        let read = parse(format!("after={place}")).expect("a query");
+        assert!(matches!(read.begin, Begin::After(cursor) if cursor.to_string() == place));
+        let other = Err(QueryError::OtherOrder(Parameter::After));
+        assert_eq!(parse(format!("after={place}&order=desc")), other);
+        assert_eq!(parse(format!("sort=size&after={place}")), other);
+        let both = parse(format!("after={place}&before={place}"));
+        assert_eq!(both, Err(QueryError::BothEnds));
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_panics(query in "(format|sort|order|after|before|limit|=|&|%|[a-z0-9+;]){0,20}", accept in "(text/html|\\*|/|;|q=|[01.]|,|application/json){0,12}") {
+            let _ = ListQuery::parse(&query);
+            let _ = Format::negotiate(None, [accept.as_str()]);
+        }
+    }
+}

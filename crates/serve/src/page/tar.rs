@@ -1,0 +1,310 @@
+//! A folder as a tar archive, packed while it is sent.
+//!
+//! The walk goes from directory to directory by descriptors: each one is opened relative to the one above it, and no link is
+//! followed, so that it cannot leave the folder or run in a circle whatever is moved meanwhile. It goes in the directories' own order,
+//! and holds one descriptor and one buffer a level, [`DEEPEST`] of them at most.
+//!
+//! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
+//! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
+//! may not be read, and what is neither file nor folder, is left out too; [`Tar::left_out`] counts both for the log.
+//!
+//! The header of a file comes before its bytes and says how many there are. From a file that grows meanwhile, so many are taken. One
+//! that shrinks cannot be packed any more, and the archive ends with an error: the connection has to be cut short, as bytes that were
+//! made up would be a wrong file.
+//!
+//! The format is GNU's, as it holds names of any bytes and any length, and sizes above 8 GiB, and everybody reads it.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use rustix::fs::Stat;
+use tar::{EntryType, Header};
+
+use super::shown::Name;
+use crate::Key;
+use crate::store::{Entries, Folder, Kind, Member, StoreError, modified};
+
+/// Bytes in a piece of the archive.
+const PIECE: usize = 128 * 1024;
+
+/// Bytes in a block, the archive's unit.
+const BLOCK: usize = 512;
+
+/// Bytes of a name that a header holds; longer ones have an entry of their own.
+const SHORT: usize = 100;
+
+/// Folders within folders. Each one on the way is open.
+pub const DEEPEST: usize = 100;
+
+/// What the top of the store is called in an archive, so that unpacking one makes one folder in any case.
+const TOP: &[u8] = b"files";
+
+/// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
+#[derive(Debug)]
+pub struct Tar {
+    /// The folders that are being walked, the outermost first.
+    levels: Vec<Level>,
+    /// The path in the archive of the innermost folder, with a slash at its end.
+    path: Vec<u8>,
+    /// The file that is being packed.
+    body: Option<Body>,
+    left_out: u64,
+    /// Set by the end or an error.
+    is_over: bool,
+}
+
+/// A folder that is being walked.
+#[derive(Debug)]
+struct Level {
+    entries: Entries,
+    /// How much of the path is that of the folder above.
+    above: usize,
+}
+
+/// A file that is being packed.
+#[derive(Debug)]
+struct Body {
+    file: File,
+    path: Vec<u8>,
+    /// Bytes that its header has promised and that are still to come.
+    left: u64,
+    /// Zeros after it, to the end of a block.
+    padding: usize,
+}
+
+/// Why an archive ends before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum TarError {
+    /// A file has lost bytes that were promised.
+    #[error("{path} became shorter while it was packed")]
+    Shrank {
+        /// In the archive.
+        path: String,
+    },
+    /// Folders within folders, too many of them.
+    #[error("{path} is more than {DEEPEST} folders deep")]
+    TooDeep {
+        /// In the archive.
+        path: String,
+    },
+    /// A disk's word.
+    #[error("{path} cannot be read")]
+    Read {
+        /// In the archive.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The name that a browser is to save the archive of a folder under.
+#[must_use]
+pub fn file_name(key: &Key) -> Vec<u8> {
+    [top_name(key), b".tar"].concat()
+}
+
+fn top_name(key: &Key) -> &[u8] {
+    key.segments().last().unwrap_or(TOP)
+}
+
+impl Tar {
+    /// Begins. All of it will be in one folder that is called as the one packed is.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn new(folder: Folder) -> io::Result<Self> {
+        let path = [top_name(folder.key()), b"/"].concat();
+        let entries = folder.into_entries()?;
+        Ok(Self {
+            levels: vec![Level { entries, above: 0 }],
+            path,
+            body: None,
+            left_out: 0,
+            is_over: false,
+        })
+    }
+
+    /// How many entries could not be packed so far.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Goes on by a bit. False at the end.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, TarError> {
+        if let Some(body) = &mut self.body {
+            if body.pack(out)? {
+                self.body = None;
+            }
+            return Ok(true);
+        }
+        let Some(level) = self.levels.last_mut() else {
+            out.resize(out.len() + 2 * BLOCK, 0);
+            return Ok(false);
+        };
+        match level.entries.next_member() {
+            Ok(Some(Ok(opened))) => self.take(opened, out)?,
+            Ok(Some(Err(error))) => self.miss(error)?,
+            Ok(None) => {
+                self.path.truncate(level.above);
+                self.levels.pop();
+            }
+            Err(source) => return Err(self.unreadable(source)),
+        }
+        Ok(true)
+    }
+
+    /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
+    fn take(&mut self, opened: Member, out: &mut Vec<u8>) -> Result<(), TarError> {
+        let mut path = [&self.path[..], &opened.name].concat();
+        match opened.kind {
+            Kind::File => {
+                let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
+                head(out, &path, len, &opened.stat);
+                self.body = Some(Body::new(opened.fd, path, len));
+            }
+            Kind::Folder if !opened.by_link => {
+                let path_of = |path: &[u8]| Name(path).to_string();
+                if self.levels.len() == DEEPEST {
+                    let path = path_of(&path);
+                    return Err(TarError::TooDeep { path });
+                }
+                path.push(b'/');
+                head(out, &path, 0, &opened.stat);
+                let Some(level) = self.levels.last() else {
+                    return Ok(());
+                };
+                let entries = level.entries.below(opened);
+                let entries = entries.map_err(|source| TarError::Read {
+                    path: path_of(&path),
+                    source,
+                })?;
+                let above = self.path.len();
+                self.levels.push(Level { entries, above });
+                self.path = path;
+            }
+            Kind::Folder | Kind::Other => self.left_out += 1,
+        }
+        Ok(())
+    }
+
+    /// What cannot be opened is left out, unless that says something about more than itself.
+    fn miss(&mut self, error: StoreError) -> Result<(), TarError> {
+        match error {
+            StoreError::Io(source) => return Err(self.unreadable(source)),
+            // Gone meanwhile, or a link that leads nowhere: it is not listed either.
+            StoreError::NotFound => {}
+            _ => self.left_out += 1,
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, source: io::Error) -> TarError {
+        let path = Name(&self.path).to_string();
+        TarError::Read { path, source }
+    }
+}
+
+impl Iterator for Tar {
+    type Item = Result<Bytes, TarError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let mut out = Vec::with_capacity(PIECE);
+        // A header with the longest path has some 5 KB.
+        while out.len() < PIECE - 8 * 1024 {
+            match self.step(&mut out) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.is_over = true;
+                    break;
+                }
+                Err(error) => {
+                    self.is_over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        Some(Ok(Bytes::from(out)))
+    }
+}
+
+impl Body {
+    fn new(fd: OwnedFd, path: Vec<u8>, len: u64) -> Self {
+        Self {
+            file: File::from(fd),
+            path,
+            left: len,
+            padding: padding(len),
+        }
+    }
+
+    /// Fills a piece as far as the file goes. True when that was its end.
+    fn pack(&mut self, out: &mut Vec<u8>) -> Result<bool, TarError> {
+        let room = PIECE.saturating_sub(out.len()) as u64;
+        let wanted = self.left.min(room);
+        let read = (&mut self.file).take(wanted).read_to_end(out);
+        let path = || Name(&self.path).to_string();
+        let read = read.map_err(|source| TarError::Read {
+            path: path(),
+            source,
+        })?;
+        if (read as u64) < wanted {
+            return Err(TarError::Shrank { path: path() });
+        }
+        self.left -= wanted;
+        if self.left > 0 {
+            return Ok(false);
+        }
+        out.resize(out.len() + self.padding, 0);
+        Ok(true)
+    }
+}
+
+/// Writes the header of a file or, if the path ends in a slash, a folder.
+fn head(out: &mut Vec<u8>, path: &[u8], len: u64, stat: &Stat) {
+    if path.len() > SHORT {
+        // The name with a NUL, as the content of an entry before the one that it names.
+        let len = path.len() as u64 + 1;
+        let mut header = Header::new_gnu();
+        header.set_entry_type(EntryType::GNULongName);
+        header.set_mode(0o644);
+        put(out, header, b"././@LongLink", len);
+        out.extend_from_slice(path);
+        out.resize(out.len() + 1 + padding(len), 0);
+    }
+    let mut header = Header::new_gnu();
+    let is_folder = path.ends_with(b"/");
+    if is_folder {
+        header.set_entry_type(EntryType::Directory);
+    }
+    header.set_mode(if is_folder { 0o755 } else { 0o644 });
+    let since = modified(stat).duration_since(SystemTime::UNIX_EPOCH);
+    header.set_mtime(since.map_or(0, |since| since.as_secs()));
+    put(out, header, path, len);
+}
+
+/// Completes a header and writes it.
+fn put(out: &mut Vec<u8>, mut header: Header, path: &[u8], len: u64) {
+    let short = &path[..path.len().min(SHORT)];
+    header.as_old_mut().name[..short.len()].copy_from_slice(short);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(len);
+    header.set_cksum();
+    out.extend_from_slice(header.as_bytes());
+}
+
+/// Zeros after so many bytes, to the end of a block.
+fn padding(len: u64) -> usize {
+    let over = usize::try_from(len % BLOCK as u64).unwrap_or(0);
+    (BLOCK - over) % BLOCK
+}
+
+#[cfg(test)]
+mod tests;

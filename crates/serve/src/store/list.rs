@@ -1,0 +1,244 @@
+//! Reading a folder: what is in it, and a page of it in order.
+//!
+//! A [`Folder`] is an open directory, which [`Root`] opened from a key. All is looked at relative to that descriptor and without
+//! following links. What a link leads to is asked of [`Root`], so that the kernel resolves it beneath the root; one that leads out,
+//! or nowhere, is not listed. No path is put together from strings here.
+//!
+//! Not listed either: what has no key (the store's own room at the top, names that are too long) and what uploads leave beside
+//! their targets while they run.
+//!
+//! Memory: [`Entries`] holds one buffer of the kernel's, whatever the size of the directory. [`Folder::page`] holds at most twice
+//! the page's limit of names (see [`best`]). Everything here may wait for a disk, and belongs on a thread that may.
+
+mod best;
+mod cursor;
+mod order;
+mod pass;
+mod place;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustix::fs::{Dir, Stat};
+
+use self::order::Rank;
+use self::pass::{Candidate, Pass};
+use self::place::{Found, Place, Seen};
+use super::{Root, StoreError};
+use crate::Key;
+
+pub use self::cursor::{Cursor, CursorError};
+pub use self::order::{Begin, PageAsk, Sort};
+pub(crate) use self::place::modified;
+
+/// What an entry is, in the order of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// A directory, or a link to one beneath the root.
+    Folder,
+    /// A regular file, or a link to one beneath the root.
+    File,
+    /// A pipe, a socket, a device: shown, and not to be had.
+    Other,
+}
+
+/// One line of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// As the file system has it: any bytes but NUL and slash.
+    pub name: Vec<u8>,
+    /// What it is; of a link, what it leads to.
+    pub kind: Kind,
+    /// Bytes in it. Zero for all but files, whose size it is.
+    pub len: u64,
+    /// When its content changed last, by the file system's clock.
+    pub modified: SystemTime,
+}
+
+/// A page of a folder, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The entries. Fewer than were selected where some went away meanwhile.
+    pub entries: Vec<Entry>,
+    /// How many entries the folder had, as they went by.
+    pub total: u64,
+    /// How many of them come before this page.
+    pub ahead: u64,
+    /// Where the next page begins, if there is one.
+    pub next: Option<Cursor>,
+    /// Where the page before this one ends, if there is one.
+    pub previous: Option<Cursor>,
+}
+
+/// An open folder of the store.
+#[derive(Debug)]
+pub struct Folder {
+    place: Place,
+    /// The directory, open for reading.
+    dir: OwnedFd,
+}
+
+/// Something in a folder that was opened.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: Kind,
+    /// As it was when it was opened.
+    pub(crate) stat: Stat,
+    /// Whether a link led here.
+    pub(crate) by_link: bool,
+    pub(crate) fd: OwnedFd,
+}
+
+impl Folder {
+    /// Opens a folder beneath a root.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open(root: &Arc<Root>, key: Key) -> Result<Self, StoreError> {
+        Ok(Self {
+            dir: root.open_folder(&key)?,
+            place: Place {
+                root: Arc::clone(root),
+                key,
+            },
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.place.key
+    }
+
+    /// All that is in it, as the directory has it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn into_entries(self) -> io::Result<Entries> {
+        Ok(Entries {
+            place: self.place,
+            dir: Dir::new(self.dir)?,
+        })
+    }
+
+    /// A page of it. One pass over the directory; sorted by name, only what is on the page is looked at closer (and links, as
+    /// folders come first).
+    ///
+    /// # Errors
+    /// When the directory cannot be read. What cannot be looked at, or goes away meanwhile, is left out.
+    pub fn page(&self, ask: &PageAsk) -> io::Result<Page> {
+        let mut pass = Pass::new(ask);
+        let mut dir = Dir::read_from(&self.dir)?;
+        while let Some(seen) = self.place.read(&mut dir)? {
+            if let Some(candidate) = self.candidate(seen, ask.sort) {
+                pass.take(candidate);
+            }
+        }
+        let (mut page, chosen) = pass.finish(ask);
+        let entries = chosen.into_iter().filter_map(|(rank, found)| {
+            let found = found.or_else(|| self.place.look(self.dir.as_fd(), &rank.name))?;
+            Some(found.named(rank.name))
+        });
+        page.entries = entries.collect();
+        Ok(page)
+    }
+
+    /// Ranks an entry; `None` where there is nothing to show.
+    fn candidate(&self, seen: Seen, sort: Sort) -> Option<Candidate> {
+        if let (Sort::Name, Some(kind)) = (sort, seen.kind) {
+            return Some((Rank::new(kind, 0, seen.name), None));
+        }
+        let found = self.place.look(self.dir.as_fd(), &seen.name)?;
+        let value = match sort {
+            Sort::Name => 0,
+            Sort::Size => found.len.into(),
+            Sort::Modified => order::nanos(found.modified),
+        };
+        Some((Rank::new(found.kind, value, seen.name), Some(found)))
+    }
+}
+
+/// All entries of a folder, in no order, as the directory is read.
+///
+/// It ends after the first error. Each step may wait for a disk; between two of them nothing is held but a descriptor and a buffer,
+/// so whoever is slow to take the entries costs no thread.
+#[derive(Debug)]
+pub struct Entries {
+    place: Place,
+    dir: Dir,
+}
+
+impl Entries {
+    /// The folder they are in.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.place.key
+    }
+
+    /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
+    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<Member, StoreError>>> {
+        loop {
+            let Some(seen) = self.place.read(&mut self.dir)? else {
+                return Ok(None);
+            };
+            // A device may do something when it is opened.
+            if seen.kind != Some(Kind::Other) {
+                return Ok(Some(self.open(seen.name)));
+            }
+        }
+    }
+
+    /// What was opened, as a folder to be read itself.
+    pub(crate) fn below(&self, opened: Member) -> io::Result<Self> {
+        let key = self
+            .place
+            .key
+            .child(&opened.name)
+            .map_err(io::Error::other)?;
+        Ok(Self {
+            place: Place {
+                key,
+                root: Arc::clone(&self.place.root),
+            },
+            dir: Dir::new(opened.fd)?,
+        })
+    }
+
+    fn open(&self, name: Vec<u8>) -> Result<Member, StoreError> {
+        let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Member {
+            kind: Found::of(&stat).kind,
+            name,
+            stat,
+            by_link,
+            fd,
+        })
+    }
+}
+
+impl Iterator for Entries {
+    type Item = io::Result<Entry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let seen = match self.place.read(&mut self.dir) {
+                Ok(seen) => seen?,
+                Err(error) => return Some(Err(error)),
+            };
+            let dir = match self.dir.fd() {
+                Ok(dir) => dir,
+                Err(error) => return Some(Err(error.into())),
+            };
+            if let Some(found) = self.place.look(dir, &seen.name) {
+                return Some(Ok(found.named(seen.name)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Where a page begins, as clients hand it back.
+//!
+//! To them it is a word without a meaning: base64url of a byte for the order, one for the kind, sixteen for the value and then the
+//! name. It is believed in nothing: whatever it decodes to is only ever compared with what the directory has, and one that was made
+//! for another order is refused, as it would cut the listing somewhere in the middle.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
+use super::Kind;
+use super::order::{PageAsk, Rank, Sort};
+
+/// Bytes before the name.
+const HEAD: usize = 18;
+
+/// Bytes of the longest name (`NAME_MAX`).
+const LONGEST_NAME: usize = 255;
+
+/// Letters of the longest cursor.
+const LONGEST: usize = (HEAD + LONGEST_NAME).div_ceil(3) * 4;
+
+/// A place in an order, between two entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// The order that it is a place in.
+    sort: Sort,
+    descending: bool,
+    /// The entry that it stands beside, there or gone.
+    rank: Rank,
+}
+
+/// Why a text is no cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is no place that this listing gave out")]
+pub struct CursorError;
+
+impl Cursor {
+    pub(super) fn new(ask: &PageAsk, rank: Rank) -> Self {
+        Self {
+            sort: ask.sort,
+            descending: ask.descending,
+            rank,
+        }
+    }
+
+    pub(super) fn rank(&self) -> &Rank {
+        &self.rank
+    }
+
+    /// Whether it is a place in that order.
+    #[must_use]
+    pub fn is_of(&self, sort: Sort, descending: bool) -> bool {
+        (self.sort, self.descending) == (sort, descending)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sort = match self.sort {
+            Sort::Name => 0,
+            Sort::Size => 1,
+            Sort::Modified => 2,
+        };
+        let kind = match self.rank.kind {
+            Kind::Folder => 0,
+            Kind::File => 1,
+            Kind::Other => 2,
+        };
+        let mut bytes = vec![sort | u8::from(self.descending) << 7, kind];
+        bytes.extend_from_slice(&self.rank.value.to_be_bytes());
+        bytes.extend_from_slice(&self.rank.name);
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        if text.len() > LONGEST {
+            return Err(CursorError);
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|_| CursorError)?;
+        let (order, rest) = bytes.split_first().ok_or(CursorError)?;
+        let (kind, rest) = rest.split_first().ok_or(CursorError)?;
+        let (value, name) = rest.split_first_chunk().ok_or(CursorError)?;
+        let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
+        if !is_name || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+            return Err(CursorError);
+        }
+        let sort = match order & 0x7f {
+            0 => Sort::Name,
+            1 => Sort::Size,
+            2 => Sort::Modified,
+            _ => return Err(CursorError),
+        };
+        let kind = match kind {
+            0 => Kind::Folder,
+            1 => Kind::File,
+            2 => Kind::Other,
+            _ => return Err(CursorError),
+        };
+        Ok(Self {
+            sort,
+            descending: order & 0x80 != 0,
+            rank: Rank::new(kind, i128::from_be_bytes(*value), name.to_vec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn cursors_come_back(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
+            prop_assume!(!name.contains(&b'/'));
+            let mut ask = PageAsk::first(1);
+            (ask.sort, ask.descending) = (Sort::Modified, descending);
+            let cursor = Cursor::new(&ask, Rank::new(Kind::File, value, name));
+            prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
+            prop_assert!(cursor.is_of(Sort::Modified, descending) && !cursor.is_of(Sort::Size, descending));
+        }
+
+        #[test]
+        fn others_are_refused_or_read_back_the_same(text in "[A-Za-z0-9_=-]{0,60}") {
+            if let Ok(cursor) = text.parse::<Cursor>() {
+                prop_assert_eq!(cursor.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_cursors_are_refused() {
+        let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        let with_name = |name: &[u8]| encode(&[&[0; HEAD], name].concat());
+        assert!(with_name(b"a").parse::<Cursor>().is_ok());
+        let refused = [
+            String::new(),
+            "!".to_owned(),
+            encode(&[0; HEAD]),
+            with_name(b"../x"),
+            with_name(b"x\0"),
+            with_name(&[b'x'; 256]),
+            encode(&[[3].as_slice(), &[0; 17], b"a"].concat()),
+            encode(&[[0, 3].as_slice(), &[0; 16], b"a"].concat()),
+            "A".repeat(1 << 20),
+        ];
+        for text in refused {
+            assert_eq!(text.parse::<Cursor>(), Err(CursorError), "{text:.40}");
+        }
+    }
+}

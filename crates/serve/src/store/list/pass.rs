@@ -1,0 +1,91 @@
+//! One pass over a directory, of which a page is kept.
+//!
+//! The pass sees every entry, so that it also knows how many there are and how many come before the page, whichever way it goes.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::best::Best;
+use super::order::{Direction, Rank};
+use super::place::Found;
+use super::{Begin, Cursor, Page, PageAsk};
+
+/// An entry's place, and what was found if it had to be looked at.
+pub(super) type Candidate = (Rank, Option<Found>);
+
+type Compare = Box<dyn Fn(&Candidate, &Candidate) -> Ordering>;
+
+/// One pass over a directory, that keeps a page of it.
+pub(super) struct Pass<'a> {
+    /// Those that come first, in the direction of the walk.
+    best: Best<Candidate, Compare>,
+    /// Where the walk begins.
+    from: &'a Begin,
+    direction: Direction,
+    total: u64,
+    /// How many lie on the other side of the place where the walk begins.
+    behind: u64,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(ask: &'a PageAsk) -> Self {
+        let direction = ask.direction();
+        let backwards = matches!(ask.from, Begin::Before(_));
+        let compare = move |a: &Candidate, b: &Candidate| {
+            let order = direction.compare(&a.0, &b.0);
+            if backwards { order.reverse() } else { order }
+        };
+        Self {
+            best: Best::new(ask.limit.max(1), Box::new(compare)),
+            from: &ask.from,
+            direction,
+            total: 0,
+            behind: 0,
+        }
+    }
+
+    pub(super) fn take(&mut self, candidate: Candidate) {
+        self.total += 1;
+        let is_behind = match self.from {
+            Begin::First => false,
+            Begin::After(cursor) => self.direction.compare(&candidate.0, cursor.rank()).is_le(),
+            Begin::Before(cursor) => self.direction.compare(&candidate.0, cursor.rank()).is_ge(),
+        };
+        if is_behind {
+            self.behind += 1;
+        } else {
+            self.best.push(candidate);
+        }
+    }
+
+    /// The page without its entries, and those that belong on it.
+    pub(super) fn finish(self, ask: &PageAsk) -> (Page, Vec<Candidate>) {
+        let mut chosen = self.best.into_sorted();
+        let beyond = self.total - self.behind - chosen.len() as u64;
+        let (ahead, after) = match self.from {
+            Begin::Before(_) => {
+                chosen.reverse();
+                (beyond, self.behind)
+            }
+            Begin::First | Begin::After(_) => (self.behind, beyond),
+        };
+        let cursor = |candidate: Option<&Candidate>, is_there| {
+            let (rank, _) = candidate.filter(|_| is_there)?;
+            Some(Cursor::new(ask, rank.clone()))
+        };
+        let page = Page {
+            entries: Vec::new(),
+            total: self.total,
+            ahead,
+            next: cursor(chosen.last(), after > 0),
+            previous: cursor(chosen.first(), ahead > 0),
+        };
+        (page, chosen)
+    }
+}
+
+impl fmt::Debug for Pass<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pass({} so far, {:?})", self.total, self.best)
+    }
+}

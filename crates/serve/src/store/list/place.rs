@@ -1,0 +1,149 @@
+//! A folder's place, and looking at what is in it: which names are listed, what they are, where links lead.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Entry, Kind};
+use crate::Key;
+use crate::store::{Root, StoreError};
+
+/// How what is in a folder is opened while it is walked. No link is followed; a pipe that took a file's place waits for nobody.
+const OPEN: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// Where a folder is.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// Its key, of which those of its entries are made.
+    pub(super) key: Key,
+    /// Who follows links.
+    pub(super) root: Arc<Root>,
+}
+
+/// What a look at a name found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) kind: Kind,
+    pub(super) len: u64,
+    pub(super) modified: SystemTime,
+}
+
+/// What reading a directory alone says of an entry.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) name: Vec<u8>,
+    /// `None` for links and where the file system does not say.
+    pub(super) kind: Option<Kind>,
+}
+
+impl Place {
+    /// The next name that may be listed.
+    pub(super) fn read(&self, dir: &mut Dir) -> io::Result<Option<Seen>> {
+        while let Some(entry) = dir.read() {
+            let entry = entry?;
+            if self.lists(entry.file_name().to_bytes()) {
+                return Ok(Some(Seen {
+                    kind: kind_of(entry.file_type()),
+                    name: entry.file_name().to_bytes().to_vec(),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lists(&self, name: &[u8]) -> bool {
+        // Whether it has a key. Names that neither begin with a dot nor lie deep have one for certain.
+        let has_key = || self.key.child(name).is_ok();
+        let is_deep = self.key.as_bytes().len() > 3000;
+        match name {
+            b"." | b".." => false,
+            [b'.', ..] => has_key(),
+            _ => !is_deep || has_key(),
+        }
+    }
+
+    /// Looks at a name, and where a link leads.
+    pub(super) fn look(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Found> {
+        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+            return Some(Found::of(&stat));
+        }
+        let behind = self.root.open_any(&self.key.child(name).ok()?).ok()?;
+        Some(Found::of(&rustix::fs::fstat(behind).ok()?))
+    }
+
+    /// Opens a name, or what a link of that name leads to.
+    pub(super) fn open(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+    ) -> Result<(OwnedFd, bool), StoreError> {
+        match rustix::fs::openat(dir, name, OPEN, Mode::empty()) {
+            Ok(fd) => Ok((fd, false)),
+            // The kernel's word for a link where none is followed.
+            Err(Errno::LOOP) => {
+                let key = self.key.child(name).map_err(|_| StoreError::TooLong)?;
+                Ok((self.root.open_any(&key)?, true))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn of(stat: &Stat) -> Self {
+        let kind = kind_of(FileType::from_raw_mode(stat.st_mode)).unwrap_or(Kind::Other);
+        let len = match kind {
+            Kind::File => u64::try_from(stat.st_size).unwrap_or(0),
+            Kind::Folder | Kind::Other => 0,
+        };
+        Self {
+            kind,
+            len,
+            modified: modified(stat),
+        }
+    }
+
+    pub(super) fn named(self, name: Vec<u8>) -> Entry {
+        Entry {
+            name,
+            kind: self.kind,
+            len: self.len,
+            modified: self.modified,
+        }
+    }
+}
+
+/// `None` where one has to look.
+fn kind_of(file_type: FileType) -> Option<Kind> {
+    match file_type {
+        FileType::Directory => Some(Kind::Folder),
+        FileType::RegularFile => Some(Kind::File),
+        FileType::Symlink | FileType::Unknown => None,
+        _ => Some(Kind::Other),
+    }
+}
+
+/// When a file's content changed. Times that this system's clock cannot hold are the epoch.
+pub(crate) fn modified(stat: &Stat) -> SystemTime {
+    let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
+    let whole = if stat.st_mtime < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(seconds)
+    };
+    let nanos = u32::try_from(stat.st_mtime_nsec)
+        .unwrap_or(0)
+        .min(999_999_999);
+    whole
+        .and_then(|whole| whole.checked_add(Duration::from_nanos(nanos.into())))
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
