@@ -23,6 +23,10 @@ mod network;
 mod output;
 mod refusals;
 mod results;
+#[cfg(target_os = "linux")]
+pub(crate) mod served;
 mod signals;
+#[cfg(target_os = "linux")]
+mod soak;
 #[cfg(target_os = "linux")]
 mod terminal;
