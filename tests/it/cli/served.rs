@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::cli::harness::LIMIT;
 
@@ -98,6 +100,20 @@ impl Served {
         leads
     }
 
+    /// The most memory that it had, in bytes.
+    pub(crate) fn peak(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kilobytes: u64 = line
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
+        kilobytes << 10
+    }
+
     /// The store's own room holds nothing but its lock, or will soon.
     pub(crate) fn assert_no_temporaries(&self) {
         let room = self.folder.join(".haul");
@@ -117,6 +133,10 @@ impl Drop for Served {
 
 /// Looks until nothing is wrong any more.
 #[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread of a test's, which has nothing else to do"
+)]
 pub(crate) fn eventually(what: &str, mut wrong: impl FnMut() -> Option<String>) {
     let deadline = Instant::now() + LIMIT;
     while let Some(wrong) = wrong() {

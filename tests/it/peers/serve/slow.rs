@@ -3,13 +3,18 @@
 //! Its hundred connections are gone again while it still goes on, and somebody else is served all the time.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Serve;
 use crate::cli::served::eventually;
 
 /// Who is served meanwhile waits no longer, on a machine that runs other tests.
 const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// The server needs no more memory for all of it.
+const MEMORY: u64 = 100 << 20;
 
 /// Attacks, and says what it thinks of the server, when it has ended or must.
 struct Attack(Child);
@@ -101,4 +106,10 @@ fn d7_ranges() {
             assert_eq!(serve.curl(&[&serve.url("text.txt")]), "hello\n");
         }
     }
+    // A hundred requests for a thousand parts of it that overlap.
+    assert!(
+        serve.served.peak() < MEMORY,
+        "{} bytes",
+        serve.served.peak()
+    );
 }
