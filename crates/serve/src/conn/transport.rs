@@ -20,6 +20,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether the kernel can send files on it.
     const SENDS_FILES: bool;
 
+    /// Whether its end is more than the socket's own: a word to be sent.
+    const HAS_FAREWELL: bool;
+
     /// Writes slices of which more will follow at once, so that a head does not go out alone.
     fn poll_write_more(
         &mut self,
@@ -45,6 +48,7 @@ macro_rules! plain {
     ($socket:ty) => {
         impl Transport for $socket {
             const SENDS_FILES: bool = cfg!(target_os = "linux");
+            const HAS_FAREWELL: bool = false;
 
             fn unsent(&self) -> u64 {
                 sys::unsent(self)
@@ -88,6 +92,7 @@ plain!(UnixStream);
 
 impl<S: Transport> Transport for TlsStream<S> {
     const SENDS_FILES: bool = false;
+    const HAS_FAREWELL: bool = true;
 
     fn unsent(&self) -> u64 {
         self.get_ref().0.unsent()

@@ -23,7 +23,10 @@ use crate::conn::Line;
 use crate::sendfile::Mapped;
 use crate::store::{Meta, Object};
 
-/// Bytes up to which a file is read and written at once: two copies of so little cost less than a mapping.
+/// Bytes up to which a body goes out with its head in one call: two copies of so little cost less than a second call.
+const LITTLE: u64 = 8 << 10;
+
+/// Bytes up to which a body that cannot be sent by the kernel is read as one piece.
 const SMALL: u64 = 64 << 10;
 
 /// RFC 9530.
@@ -189,10 +192,10 @@ impl<'a> Roads<'a> {
     /// For `total` bytes of an object.
     fn new(line: &'a Line, object: &'a Arc<Object>, total: u64) -> Self {
         let is_small = total <= SMALL;
-        let ledger = line.lends().filter(|_| !is_small);
+        let ledger = line.lends().filter(|_| total > LITTLE);
         // Without room for a mapping it is read, as it is everywhere else.
         let mapped = ledger.and_then(|ledger| {
-            let mapped = Mapped::new(Arc::clone(object)).ok()?;
+            let mapped = Mapped::new(Arc::clone(object))?;
             ledger.lend(&mapped);
             Some(mapped)
         });

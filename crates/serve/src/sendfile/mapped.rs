@@ -1,54 +1,34 @@
-//! An object's file with a mapping that stands for it.
+//! An object lent to a connection, as addresses that stand for its bytes.
 
-use std::fmt;
-use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memmap2::Mmap;
 
 use super::sys;
 use crate::store::Object;
 
 /// One body, or several ranges of one, lent to one connection.
+#[derive(Debug)]
 pub(crate) struct Mapped {
-    /// What is sent.
+    /// What is sent. It keeps its mapping.
     object: Arc<Object>,
-    /// What stands for it.
-    map: Mmap,
 }
 
-/// Keeps the mapping while any slice of it is about.
+/// Keeps the object while any slice of its mapping is about.
 struct Lent(Arc<Mapped>);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.0.map
-    }
-}
-
-impl fmt::Debug for Mapped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mapped")
-            .field("object", &self.object)
-            .finish()
+        self.0.addresses()
     }
 }
 
 impl Mapped {
-    /// Maps an object's file.
-    ///
-    /// # Errors
-    /// When the system has no room for it, or the file has another length by now.
-    pub(crate) fn new(object: Arc<Object>) -> io::Result<Arc<Self>> {
-        let map = sys::map(object.file())?;
-        if map.len() as u64 != object.meta().len {
-            return Err(io::Error::other(
-                "the file is not as long any more as it was",
-            ));
-        }
-        Ok(Arc::new(Self { object, map }))
+    /// An object with a mapping; `None` when the system has no room for one, or the file has another length by now.
+    pub(crate) fn new(object: Arc<Object>) -> Option<Arc<Self>> {
+        object.stand_in(sys::map)?;
+        Some(Arc::new(Self { object }))
     }
 
     /// What is sent.
@@ -66,10 +46,12 @@ impl Mapped {
 
     /// Where in the file a slice begins, if it is one of this mapping's.
     pub(super) fn offset_of(&self, slice: &[u8]) -> Option<u64> {
-        let offset = slice
-            .as_ptr()
-            .addr()
-            .checked_sub(self.map.as_ptr().addr())?;
-        (offset + slice.len() <= self.map.len()).then_some(offset as u64)
+        let all = self.addresses();
+        let offset = slice.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
+        (offset + slice.len() <= all.len()).then_some(offset as u64)
+    }
+
+    fn addresses(&self) -> &[u8] {
+        self.object.stand_in(sys::map).map_or(&[], |map| map)
     }
 }

@@ -11,12 +11,14 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haul_plan::{Checksum, EntityTag};
+use memmap2::Mmap;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
@@ -62,6 +64,8 @@ pub struct Object {
     pub(super) identity: Identity,
     /// Whether reading it may wait.
     media: Media,
+    /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
+    stand_in: OnceLock<Option<Mmap>>,
 }
 
 /// What a key leads to.
@@ -84,6 +88,12 @@ impl Object {
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
+    pub(crate) fn stand_in(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
+        let made = || make(&self.file).ok().filter(|map| map.len() as u64 == self.meta.len);
+        self.stand_in.get_or_init(made).as_ref()
     }
 
     /// Whether even a look at it may wait.
@@ -110,6 +120,7 @@ impl Object {
             meta: Meta::new(&identity, digest),
             file: opened.into(),
             identity,
+            stand_in: OnceLock::new(),
         }))
     }
 

@@ -1,0 +1,51 @@
+//! The library in use, without a command line around it: shares a folder until it is killed.
+//!
+//! `cargo run --release -p haul-serve --example share -- DIR ADDRESS [work-stealing|reuseport|round-robin|single]`
+//!
+//! Files may be put and deleted, and nothing of that is synced: it is for trying and measuring.
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use haul_serve::accept::{Crew, CrewOptions};
+use haul_serve::listen::{BindOptions, Handed, bind};
+use haul_serve::store::{Disk, Durability, Store, StoreOptions};
+use haul_serve::{Server, ServerOptions};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (folder, address) = (arguments.next(), arguments.next());
+    let (Some(folder), Some(address)) = (folder, address) else {
+        return Err("use: share DIR ADDRESS [WAY]".into());
+    };
+    let mut options = CrewOptions::default();
+    if let Some(way) = arguments.next() {
+        options.accept = way.parse()?;
+    }
+    // Its threads are where disks are waited for; connections live on the crew's own.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    let store = Store::open(
+        folder.as_ref(),
+        StoreOptions {
+            writable: true,
+            durability: Durability::None,
+            ..StoreOptions::default()
+        },
+    )?;
+    let disk = Disk::new(runtime.handle().clone());
+    let server = Arc::new(Server::new(Arc::new(store), disk, ServerOptions::default()));
+    let sockets = BindOptions {
+        sockets: NonZeroUsize::new(options.sockets()).unwrap_or(NonZeroUsize::MIN),
+        ..BindOptions::default()
+    };
+    let bound = bind(&address.parse()?, &sockets, &mut Handed::none())?;
+    let plain = bound.into_iter().map(|bound| (bound.listeners, None));
+    let _crew = Crew::start(plain.collect(), &server, &options)?;
+    loop {
+        std::thread::park();
+    }
+}
