@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use haul_serve::accept::Ending;
+use haul_serve::listen::{Address, ListenError};
 use haul_transfer::batch::{Halt, Summary};
 use haul_transfer::{Class, GetError};
 
@@ -10,7 +12,7 @@ use haul_transfer::{Class, GetError};
 pub(crate) enum Exit {
     /// Everything was done.
     Done = 0,
-    /// Of several jobs, some failed.
+    /// Of several jobs, some failed; of a server's requests, some were cut off.
     SomeFailed = 1,
     /// The command line or a setting is wrong.
     Usage = 2,
@@ -18,7 +20,7 @@ pub(crate) enum Exit {
     Verification = 3,
     /// Disk, permission, a name that is taken.
     LocalIo = 4,
-    /// The network, a proxy or the origin.
+    /// The network, a proxy or the origin; an address that cannot be listened on.
     Network = 5,
     /// SIGINT or SIGTERM; what can be resumed was kept.
     Interrupted = 130,
@@ -54,6 +56,28 @@ impl Exit {
             _ if asked => Self::Interrupted,
             0 => Self::Done,
             _ => Self::SomeFailed,
+        }
+    }
+
+    /// The code for an address that cannot be listened on.
+    pub(crate) fn of_listen(error: &ListenError) -> Self {
+        match error {
+            // The unit that should have handed it over, or the flag, is wrong.
+            ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
+            ListenError::Foreign { .. } => Self::LocalIo,
+            ListenError::Io {
+                address: Address::Unix { .. },
+                ..
+            } => Self::LocalIo,
+            _ => Self::Network,
+        }
+    }
+
+    /// The code for a server that was asked to end, and did.
+    pub(crate) fn of_ending(ending: Ending) -> Self {
+        match ending {
+            Ending::Clean => Self::Done,
+            Ending::CutOff => Self::SomeFailed,
         }
     }
 

@@ -28,19 +28,33 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return message::usage(&error, Form::of_words(std::env::args_os())),
     };
-    log();
+    log(unasked(&args.command));
     limits::raise_open_files();
     match args.command {
         Command::Get(get) => commands::get::run(&get),
         Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Sign(sign) => commands::sign::run(&sign),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::Completions(which) => commands::completions::run(which.shell),
     }
 }
 
+/// What is traced unasked. Downloads tell their troubles by themselves; those of a server that runs have nobody else to tell them.
+fn unasked(command: &Command) -> Option<&'static str> {
+    match command {
+        // Files that all can read are told of in the form of other warnings.
+        Command::Serve(serve) if !serve.running.quiet => {
+            Some("haul_serve=warn,haul_serve::access::file=off")
+        }
+        Command::Serve(_) => Some("haul_serve=error"),
+        _ => None,
+    }
+}
+
 /// `RUST_LOG` turns on what the libraries trace, on standard error.
-fn log() {
-    let Ok(filter) = std::env::var("RUST_LOG") else {
+fn log(unasked: Option<&str>) {
+    let asked = std::env::var("RUST_LOG").ok();
+    let Some(filter) = asked.or_else(|| unasked.map(str::to_owned)) else {
         return;
     };
     // The lossy way would print what it leaves out, and panic where that cannot be printed.

@@ -3,6 +3,8 @@
 mod batch;
 mod credentials;
 mod few;
+mod secrets;
+mod serve;
 mod tls;
 
 use std::borrow::Cow;
@@ -20,6 +22,8 @@ use crate::sources::Source;
 pub(crate) use batch::{Many, destination};
 use credentials::credentials;
 pub(crate) use few::Few;
+pub(crate) use secrets::{exposed, signing_key};
+pub(crate) use serve::{ServeSettings, TlsSettings, Who};
 use tls::tls;
 
 /// A setting that cannot be used, or a question about one that a signal ended.

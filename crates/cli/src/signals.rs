@@ -3,9 +3,12 @@
 //! A hang-up is no second signal: when a terminal goes, the kernel and the shell may both tell of it. One that was ignored
 //! from the start, as under nohup(1), stays ignored.
 
+mod server;
+
 use std::io;
 
 use crate::exit::Exit;
+pub(crate) use server::{ServerSignals, Wanted};
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -61,7 +61,8 @@ pub struct Digested {
     pub digest: Vec<u8>,
 }
 
-/// Several digests over one pass of the bytes.
+/// Several digests over one pass of the bytes; by default none.
+#[derive(Default)]
 pub struct Hashers(Vec<(Algorithm, Hasher)>);
 
 impl std::fmt::Debug for Hashers {

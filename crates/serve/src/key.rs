@@ -151,19 +151,24 @@ impl Key {
     /// The folder it is in and its name there; `None` for the root.
     #[must_use]
     pub fn split(&self) -> Option<(Self, &[u8])> {
-        if self.is_root() {
-            return None;
-        }
-        let (folder, name) = match self.path.iter().rposition(|byte| *byte == b'/') {
-            Some(at) => (&self.path[..at], &self.path[at + 1..]),
-            None => (&[][..], &self.path[..]),
-        };
+        let (folder, name) = self.split_ref()?;
         Some((
             Self {
                 path: folder.into(),
             },
             name,
         ))
+    }
+
+    /// The same without a copy: the folder's bytes, and the name.
+    pub(crate) fn split_ref(&self) -> Option<(&[u8], &[u8])> {
+        if self.is_root() {
+            return None;
+        }
+        match self.path.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => Some((&self.path[..at], &self.path[at + 1..])),
+            None => Some((&[], &self.path)),
+        }
     }
 
     /// Its segments.

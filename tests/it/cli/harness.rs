@@ -234,7 +234,8 @@ impl Ran {
 }
 
 impl Running {
-    fn of(mut child: Child) -> Self {
+    /// Of a command whose standard error is a pipe.
+    pub(crate) fn of(mut child: Child) -> Self {
         let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, stderr }
     }

@@ -9,6 +9,9 @@ async fn help_texts() {
         ("haul", &["-h"][..]),
         ("get-short", &["get", "-h"]),
         ("get-long", &["get", "--help"]),
+        ("serve-short", &["serve", "-h"]),
+        ("serve-long", &["serve", "--help"]),
+        ("sign", &["sign", "--help"]),
         ("demo", &["demo", "--help"]),
         ("completions", &["completions", "--help"]),
     ] {

@@ -23,6 +23,8 @@ mod network;
 mod output;
 mod refusals;
 mod results;
+#[cfg(unix)]
+mod serve;
 #[cfg(target_os = "linux")]
 pub(crate) mod served;
 mod signals;

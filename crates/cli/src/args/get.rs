@@ -14,7 +14,7 @@ use super::values::{Size, UrlText, connections};
 
 /// What stands below the flags.
 const AFTER: &str = "\
-SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, and seconds without a unit.
+SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, d, and seconds without a unit.
 The same command goes on where an interrupted one stopped.
 Exit codes: 0 done, 1 some of several failed, 2 usage, 3 verification, 4 local disk,
 5 network or origin, 130 interrupted, 141 reader of standard output gone.";

@@ -4,6 +4,7 @@ mod batch;
 mod get;
 mod network;
 mod serve;
+mod sign;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -11,8 +12,13 @@ use clap::{Parser, Subcommand};
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
 pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
-pub(crate) use serve::ServeArgs;
-pub(crate) use values::{Bearer, Field, HttpUrl, Resolve, Size, UrlText, User, ValueError, token};
+pub(crate) use serve::{
+    AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
+};
+pub(crate) use sign::SignArgs;
+pub(crate) use values::{
+    Bearer, Field, HttpUrl, Resolve, SecretText, Size, UrlText, User, ValueError, token,
+};
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
 #[derive(Debug, Parser)]
@@ -33,8 +39,12 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Download files: over several connections, resumed, verified.
     Get(Box<GetArgs>),
-    /// Serve a folder over HTTP: a file store.
+    /// Serve a folder: downloads, and uploads where they are wanted.
     Serve(Box<ServeArgs>),
+    /// Sign a URL of `haul serve`, so that who has it needs no login until it expires.
+    ///
+    /// The URL is printed on standard output. Signing asks nobody: whoever has the key can do it anywhere.
+    Sign(SignArgs),
     /// Show what parallel connections bring, against an origin inside this program.
     ///
     /// The origin listens on loopback and limits each connection, as many do. The file is downloaded over one

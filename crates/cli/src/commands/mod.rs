@@ -8,4 +8,5 @@ mod jobs;
 mod keeping;
 mod run;
 pub(crate) mod serve;
+pub(crate) mod sign;
 mod teller;

@@ -1,86 +1,122 @@
-//! `haul serve`.
+//! `haul serve`: opens the store, listens, tells where, and attends to the server until it is asked to end.
+//!
+//! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`attend`] waits for
+//! signals and does chores, [`ending`] ends. Requests are served by the crew's threads; the one of the runtime here does the rest.
 
-use std::num::NonZeroUsize;
+mod admin;
+mod attend;
+mod banner;
+mod doors;
+mod ending;
+mod folder;
+mod reload;
+mod trouble;
+
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use haul_serve::accept::{Crew, CrewOptions};
-use haul_serve::listen::tls::{Pair, Tls};
-use haul_serve::listen::{BindOptions, Handed, bind};
-use haul_serve::store::{Disk, Store, StoreOptions};
-use haul_serve::{ServerOptions, Server};
+use haul_serve::listen::Notify;
+use haul_serve::observe::{AccessLog, LogOptions, LogTarget};
+use haul_serve::store::Disk;
+use haul_serve::{Server, ServerOptions};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use crate::message;
-use crate::signals::Signals;
+use crate::settings::ServeSettings;
+use crate::signals::ServerSignals;
+use crate::{limits, message, output};
+use admin::Endpoint;
+use attend::{Attendant, told};
+use banner::Banner;
+use doors::Doors;
+use reload::Reload;
+use trouble::Trouble;
+
+/// Threads that may wait for a disk.
+const DISK_THREADS: usize = 64;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
-    match serve(args) {
-        Ok(()) => Exit::Done.into(),
-        Err(error) => {
-            message::error(&error.to_string(), None);
-            Exit::LocalIo.into()
-        }
-    }
+    begin(args).unwrap_or_else(|trouble| trouble.tell()).into()
 }
 
-fn serve(args: &ServeArgs) -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(64)
-        .enable_all()
-        .build()?;
-    let options = StoreOptions {
-        writable: args.writable,
-        durability: args.durability,
-        quota: args.quota.as_ref().map(|size| size.0),
-        discards: args.sink.is_some(),
-        ..StoreOptions::default()
+fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
+    let settings = ServeSettings::resolve(args)?;
+    // Before signals are taken over: to count a quota may take long, and can be ended as ever.
+    let store = folder::open(&settings.folder, &settings.store)?;
+    let log = settings.log.as_ref().map(open_log).transpose()?;
+    let runtime = runtime().map_err(|error| Trouble::local(format!("cannot start: {error}")))?;
+    let entered = runtime.enter();
+    let mut signals = ServerSignals::listen()
+        .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
+    let doors = Doors::open(&settings)?;
+    let server = ServerOptions {
+        log: log.clone(),
+        ..settings.server.clone()
     };
-    let store = Arc::new(Store::open(&args.folder, options)?);
+    let metrics = Arc::clone(&server.metrics);
     let disk = Disk::new(runtime.handle().clone());
-    let http = ServerOptions {
-        max_body: args.max_body.as_ref().map(|size| size.0),
-        ..ServerOptions::default()
+    let server = Arc::new(Server::new(Arc::clone(&store), disk, server));
+    let endpoint = Endpoint::open(settings.admin.as_ref())?;
+    let banner = Banner::of(&doors, &store, endpoint.locals());
+    let reload = Reload {
+        certificates: doors.tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
+        log: log.clone(),
     };
-    let server = Arc::new(Server::new(store, disk, http));
-    let mut crew = CrewOptions {
-        accept: args.accept,
-        ..CrewOptions::default()
-    };
-    if let Some(threads) = args.threads {
-        crew.threads = threads;
-    }
-    let tls = match (&args.cert, &args.key) {
-        (Some(certificate), Some(key)) => Some(Tls::from_files(vec![Pair {
-            certificate: certificate.clone(),
-            key: key.clone(),
-        }])?),
-        _ => None,
-    };
-    let bind_options = BindOptions {
-        sockets: NonZeroUsize::new(crew.sockets()).unwrap_or(NonZeroUsize::MIN),
-        ..BindOptions::default()
-    };
-    let mut handed = Handed::take()?;
-    let mut sockets = Vec::new();
-    let mut files = Vec::new();
-    for address in &args.listen {
-        for bound in bind(address, &bind_options, &mut handed)? {
-            message::note(&format!("serving {} on {}", args.folder.display(), bound.local));
-            sockets.push((bound.listeners, tls.as_ref().map(|tls| Arc::clone(&tls.config))));
-            files.push(bound.file);
+    let notify = notify();
+    let (crew, files) = doors.staff(&server, &settings)?;
+    let endpoint = endpoint.serve(metrics, log.clone(), crew.stopper())?;
+    banner.show(&settings);
+    drop(entered);
+    let exit = runtime.block_on(async {
+        told(notify.ready());
+        let attendant = Attendant::new(store, reload, &notify, settings.quiet);
+        attendant.attend(&mut signals).await;
+        told(notify.stopping());
+        let exit = ending::end(crew, settings.grace, &mut signals, settings.quiet).await;
+        endpoint.end().await;
+        if let Some(log) = &log {
+            ending::close(log).await;
         }
+        exit
+    });
+    drop(files);
+    // A disk that hangs is not waited for.
+    runtime.shutdown_background();
+    Ok(exit)
+}
+
+/// For the disk, signals and chores.
+fn runtime() -> io::Result<Runtime> {
+    limits::room_to_begin()?;
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(DISK_THREADS)
+        .enable_all()
+        .build()
+}
+
+fn open_log(options: &LogOptions) -> Result<Arc<AccessLog>, Trouble> {
+    if options.target == LogTarget::Stdout {
+        output::stdout_is_open().map_err(|error| {
+            let (text, hint) = output::explain(&error);
+            Trouble::local(text).hint(hint)
+        })?;
     }
-    let crew = Crew::start(sockets, &server, &crew)?;
-    runtime.block_on(async {
-        let mut signals = Signals::listen()?;
-        signals.next().await;
-        Ok::<(), std::io::Error>(())
+    let log = AccessLog::open(options).map_err(|error| {
+        Trouble::local(message::chain(&error))
+            .hint("name a file that you may write to, in a folder that is there")
     })?;
-    crew.end(Duration::from_secs(10))?;
-    Ok(())
+    Ok(Arc::new(log))
+}
+
+/// Who started us, where that wants to be told.
+fn notify() -> Notify {
+    let place = std::env::var_os("NOTIFY_SOCKET");
+    Notify::to(place.as_deref()).unwrap_or_else(|error| {
+        told(Err(error));
+        Notify::nobody()
+    })
 }

@@ -47,9 +47,9 @@ fn explain(error: &Error) -> (String, String) {
     let text = match error.kind() {
         ErrorKind::ValueValidation => return wrong_value(error, &flag),
         ErrorKind::MissingRequiredArgument => {
-            let plain = |text| name(text).trim_end_matches("...").trim_matches(['<', '>']);
-            let missing: Vec<&str> = argument.iter().map(|text| plain(text)).collect();
-            format!("{} is missing", missing.join(", "))
+            let missing: Vec<&str> = argument.iter().map(|text| name(text)).collect();
+            let are = if missing.len() > 1 { "are" } else { "is" };
+            format!("{} {are} missing", missing.join(" and "))
         }
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg);
@@ -124,7 +124,13 @@ fn unknown_command(error: &Error, command: &str) -> (String, String) {
 /// A flag that is none, or a word where none belongs. Whatever else clings to it may be its value.
 fn unknown(word: &str) -> String {
     if !word.starts_with('-') {
-        return format!("{} is one word too many", haul_net::shown_text(word));
+        // A login whose flag was forgotten: me:password:rw.
+        let (shown, secret) = match word.split_once(':') {
+            Some((name, rest)) if !rest.starts_with("//") => (name, ":..."),
+            _ => (word, ""),
+        };
+        let shown = haul_net::shown_text(shown);
+        return format!("{shown}{secret} is one word too many");
     }
     let end = word.find(|c: char| !c.is_alphanumeric() && c != '-');
     format!("there is no flag {}", &word[..end.unwrap_or(word.len())])
@@ -153,23 +159,34 @@ fn suggestion(error: &Error) -> String {
     }
 }
 
-/// Which command was meant, as the usage that belongs to the error names it: downloads, if it names none.
+/// Which command was meant, as the usage that belongs to the error names it, or the command line: downloads, if neither does.
 fn command(error: &Error) -> String {
+    let is_known = |name: &str| {
+        let known = Args::command();
+        known.get_subcommands().any(|sub| sub.get_name() == name)
+    };
     let usage = match error.get(ContextKind::Usage) {
         Some(ContextValue::StyledStr(usage)) => usage.to_string(),
         _ => String::new(),
     };
     let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
-    let named = words.nth(1).filter(|name| {
-        let known = Args::command();
-        known.get_subcommands().any(|sub| sub.get_name() == *name)
-    });
-    named.unwrap_or("get").to_owned()
+    let named = words.nth(1).filter(|name| is_known(name));
+    // An error of a value comes without the usage.
+    let typed = std::env::args_os().nth(1);
+    let typed = typed
+        .and_then(|word| word.into_string().ok())
+        .filter(|word| is_known(word));
+    named
+        .map(str::to_owned)
+        .or(typed)
+        .unwrap_or_else(|| "get".to_owned())
 }
 
-/// `--output <FILE>` without its value.
+/// `--output <FILE>` without its value, `[URL]...` without what says that it may be left out and repeated.
 fn name(argument: &str) -> &str {
-    argument.split([' ', '=']).next().unwrap_or_default()
+    let name = argument.split([' ', '=']).next().unwrap_or_default();
+    name.trim_end_matches("...")
+        .trim_matches(['<', '>', '[', ']'])
 }
 
 fn strings(error: &Error, kind: ContextKind) -> Vec<&str> {
@@ -251,6 +268,14 @@ mod tests {
             "get|http://h/f|--bearer:s3cret",
             "get|http://h/f|--progress|s3cret",
             "completions|bash|http://me:s3cret@h/",
+            "serve|--bogus|--auth|me:s3cret:ro",
+            "serve|d|me:s3cret:ro",
+            "serve|--auth=me:s3cret:ro|-w=s3cret",
+            "serve|-l|http://me:s3cret@h/",
+            "serve|--anonymous|s3cret",
+            "serve|--cache-control|a\n?sig=s3cret",
+            "sign|http//me:s3cret@h/x|--key|k",
+            "sign|http://h/|http://me:s3cret@h/x",
         ];
         for line in lines {
             let said = told(line);

@@ -59,18 +59,25 @@ pub(super) async fn accepting(
     mut deal: impl Deal,
 ) -> io::Result<()> {
     let socket = sys::watch(listener)?;
+    let mut is_short = false;
     loop {
         let accepted = tokio::select! {
             () = context.stop.cancelled() => return Ok(()),
             accepted = accept(&socket) => accepted,
         };
         let accepted = match accepted {
-            Ok(accepted) => accepted,
+            Ok(accepted) => {
+                is_short = false;
+                accepted
+            }
             // It was gone before it was taken.
             Err(error) if is_its_own(&error) => continue,
             Err(error) => {
                 context.server.options.metrics.fault(Fault::Accept);
-                tracing::warn!(%error, "no connection can be accepted just now");
+                // It may go on for long: it is told when it begins.
+                if !std::mem::replace(&mut is_short, true) {
+                    tracing::warn!(%error, "no connection can be accepted just now");
+                }
                 tokio::time::sleep(REST).await;
                 continue;
             }

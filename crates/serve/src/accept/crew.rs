@@ -82,7 +82,7 @@ impl Crew {
     /// Starts threads that serve on the given sockets, each of which was bound for [`CrewOptions::sockets`].
     ///
     /// # Errors
-    /// When the system gives no threads.
+    /// When the system gives no threads, or no descriptors for them.
     pub fn start(
         bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
         server: &Arc<Server>,
@@ -137,6 +137,12 @@ impl Crew {
         self.stop.clone()
     }
 
+    /// Drops what is under way, once the end has begun: for those who cannot wait for [`end`](Self::end) any longer.
+    #[must_use]
+    pub fn aborter(&self) -> CancellationToken {
+        self.abort.clone()
+    }
+
     /// Ends: waits for requests that are under way, and drops those that take longer. Blocks.
     ///
     /// # Errors
@@ -175,13 +181,15 @@ impl Crew {
     fn spawn(
         &mut self,
         index: usize,
-        runtime: impl FnOnce() -> io::Result<Runtime> + Send + 'static,
+        runtime: impl FnOnce() -> io::Result<Runtime>,
         context: Context,
         doors: Vec<Door>,
     ) -> io::Result<()> {
         let abort = self.abort.clone();
+        // Not on the thread: what is missing is told before anybody connects.
+        let runtime = runtime()?;
         self.thread(index, move || {
-            runtime()?.block_on(async {
+            runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
                     let here = Here(context.clone());
@@ -205,8 +213,9 @@ impl Crew {
                 ..context.clone()
             };
             let abort = self.abort.clone();
+            let runtime = single()?;
             self.thread(index, move || {
-                single()?.block_on(async {
+                runtime.block_on(async {
                     while let Some((accepted, tls, permit)) = receiver.recv().await {
                         context
                             .tasks
@@ -218,8 +227,9 @@ impl Crew {
             })?;
         }
         let (abort, context) = (self.abort.clone(), context.clone());
+        let runtime = single()?;
         self.thread(threads, move || {
-            single()?.block_on(async {
+            runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
                     let deal = InTurn {

@@ -138,11 +138,7 @@ pub(crate) fn version(meta: &Meta, headers: &mut HeaderMap) {
 
 /// By the name's ending. Text is taken for UTF-8, as nearly all is.
 pub(crate) fn media_type(key: &Key) -> HeaderValue {
-    let name = key.split().map_or(&b""[..], |(_, name)| {
-        key.as_bytes()
-            .get(key.as_bytes().len() - name.len()..)
-            .unwrap_or_default()
-    });
+    let name = key.split_ref().map_or(&[][..], |(_, name)| name);
     let ending = name
         .rsplit(|byte| *byte == b'.')
         .next()

@@ -4,7 +4,6 @@
 //! load is written the next one comes. Whatever ends the request before its body is whole ends the upload: nobody ever sees it.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,7 +19,7 @@ use super::inbound::Inbound;
 use crate::Key;
 use crate::conn::Line;
 use crate::observe::{BodyRefusal, Fault};
-use crate::store::{Disk, Meta, Put, StoreError, Upload};
+use crate::store::{Disk, Meta, Now, Put, StoreError, Upload};
 
 /// Bytes up to which an upload is gathered before anything is done on the disk.
 const SMALL: usize = 64 << 10;
@@ -191,42 +190,53 @@ pub(crate) async fn put(
         is_over: false,
     };
     let mut load = intake.load(SMALL).await?;
-    if intake.is_over {
-        let all = move || {
-            let mut upload = store.put(&key, digests)?;
-            upload.write(&mut load)?;
-            commit(upload, &conditions)
-        };
-        let _pause = line.pause();
-        return Ok(disk.run(all).await?);
-    }
-    let mut held = Held {
-        upload: None,
-        disk: disk.clone(),
-    };
-    let mut writing: Writing = Box::pin(disk.run(move || {
-        held.upload = Some(store.put(&key, digests)?);
-        held.write(&mut load)?;
-        Ok(held)
-    }));
-    loop {
-        // The next load comes while the one before is written.
-        let next = intake.load(LOAD).await;
-        let pause = line.pause();
-        let mut held = writing.await?;
-        let mut load = next?;
-        if intake.is_over {
-            let end = move || {
-                held.write(&mut load)?;
-                commit(held.upload.take().ok_or(StoreError::Failed)?, &conditions)
+    let mut held = match store.put_now(&key, &digests) {
+        Now::Done(upload) => Held::new(upload?, disk),
+        Now::Wait if intake.is_over => {
+            let all = move || {
+                let mut upload = store.put(&key, digests)?;
+                upload.take(&load)?;
+                upload.write(&mut load)?;
+                commit(upload, &conditions)
             };
+            let _pause = line.pause();
+            return Ok(disk.run(all).await?);
+        }
+        Now::Wait => {
+            let _pause = line.pause();
+            Held::new(disk.run(move || store.put(&key, digests)).await?, disk)
+        }
+    };
+    loop {
+        held.upload().take(&load)?;
+        let is_written = held.upload().write_now(&mut load)?;
+        if intake.is_over {
+            if is_written
+                && conditions.is_empty()
+                && let Some(done) = held.commit_now()
+            {
+                return Ok(done?);
+            }
+            let end = move || {
+                held.upload().write(&mut load)?;
+                commit(held.give(), &conditions)
+            };
+            let _pause = line.pause();
             return Ok(disk.run(end).await?);
         }
-        writing = Box::pin(disk.run(move || {
-            held.write(&mut load)?;
-            Ok(held)
-        }));
-        drop(pause);
+        if is_written {
+            load = intake.load(SMALL).await?;
+            continue;
+        }
+        let writing = disk.run(move || {
+            held.upload().write(&mut load)?;
+            Ok::<_, StoreError>(held)
+        });
+        // The next load comes while this one is written.
+        let next = intake.load(LOAD).await;
+        let _pause = line.pause();
+        held = writing.await?;
+        load = next?;
     }
 }
 
@@ -237,20 +247,44 @@ fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {
     }
 }
 
-/// A load on its way to the disk.
-type Writing = Pin<Box<dyn Future<Output = Result<Held, StoreError>> + Send>>;
-
 /// An upload that ends, whoever drops it, where waiting is allowed.
 struct Held {
-    upload: Option<Upload>,
+    /// `None` when it was given away.
+    upload: Option<Box<Upload>>,
     disk: Disk,
 }
 
 impl Held {
-    fn write(&mut self, load: &mut [Bytes]) -> Result<(), StoreError> {
-        self.upload
-            .as_mut()
-            .map_or(Ok(()), |upload| upload.write(load))
+    fn new(upload: Upload, disk: &Disk) -> Self {
+        Self {
+            upload: Some(Box::new(upload)),
+            disk: disk.clone(),
+        }
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "it is given away by what consumes the holder's use of it"
+    )]
+    fn upload(&mut self) -> &mut Upload {
+        self.upload.as_mut().expect("it is held")
+    }
+
+    /// For whoever commits it.
+    #[expect(clippy::expect_used, reason = "the same")]
+    fn give(&mut self) -> Upload {
+        *self.upload.take().expect("it is held")
+    }
+
+    /// Commits it, if that can be done without waiting.
+    fn commit_now(&mut self) -> Option<Result<Put, StoreError>> {
+        match self.give().commit_now() {
+            Ok(done) => Some(done),
+            Err(upload) => {
+                self.upload = Some(upload);
+                None
+            }
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! It has a listener of its own, so that it answers when the server's own takes no more, and nobody outside sees it. It is
 //! asked now and then by a few: a connection carries one request and has a few seconds for it, and there is a fixed number of them.
 
+mod listener;
+
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -16,12 +18,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{Source, render};
+pub use listener::AdminListener;
+use listener::Stream;
 
 /// Connections at once. Others wait to be accepted.
 const MOST: usize = 16;
@@ -101,7 +104,12 @@ impl std::fmt::Debug for Admin {
 }
 
 /// Answers on `listener` until `stop` is cancelled, and then what was asked already. Dropped, it cuts everything off.
-pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, stop: CancellationToken) {
+pub async fn serve_admin(
+    listener: impl Into<AdminListener>,
+    admin: Arc<Admin>,
+    stop: CancellationToken,
+) {
+    let listener = listener.into();
     let permits = Arc::new(Semaphore::new(MOST));
     let mut connections = JoinSet::new();
     loop {
@@ -133,17 +141,17 @@ pub async fn serve_admin(listener: TcpListener, admin: Arc<Admin>, stop: Cancell
 
 /// Accepts when there is a permit, and not before: what waits costs the kernel's backlog and nothing here.
 async fn accept(
-    listener: &TcpListener,
+    listener: &AdminListener,
     permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await;
     let permit = permit.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let stream = listener.accept().await?;
     Ok((stream, permit))
 }
 
 /// Serves one request.
-async fn serve(stream: TcpStream, admin: Arc<Admin>, stop: CancellationToken) {
+async fn serve(stream: Stream, admin: Arc<Admin>, stop: CancellationToken) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = Arc::clone(&admin).answer(request);
         async { Ok::<_, Infallible>(answer.await) }
@@ -178,6 +186,7 @@ mod tests {
     use crate::observe::Metrics;
     use haul_lab::within;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     const LIMIT: Duration = Duration::from_secs(60);
 

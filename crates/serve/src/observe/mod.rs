@@ -20,7 +20,7 @@ mod process;
 mod record;
 mod sharded;
 
-pub use admin::{Admin, serve_admin};
+pub use admin::{Admin, AdminListener, serve_admin};
 pub use exposition::{Exposition, Family, FamilyKind, Source, render};
 pub use format::{LogFormat, LogFormatError};
 pub use log::{AccessLog, LogError, LogOptions, LogSink, LogTarget};

@@ -24,6 +24,7 @@ mod quota;
 mod room;
 mod root;
 mod stamps;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -50,7 +51,9 @@ use object::Opened;
 use open_files::OpenFiles;
 use quota::Quota;
 use room::Room;
+use root::Reach;
 use stamps::Stamps;
+use sync::Syncing;
 
 /// What a caller thinks of the version that has a key, or of there being none.
 pub type Check<'a> = &'a dyn Fn(Option<&Meta>) -> bool;
@@ -72,6 +75,10 @@ pub struct Store {
     locks: Locks,
     /// Times for uploads.
     stamps: Stamps,
+    /// What makes uploads durable.
+    syncing: Syncing,
+    /// Whether all of it is memory, but for what is mounted beneath it.
+    is_memory: bool,
     /// Temporaries that an earlier process had left.
     cleaned: usize,
 }
@@ -95,11 +102,13 @@ impl Store {
         Ok(Self {
             quota: Arc::new(Quota::new(used, options.quota)),
             open_files: OpenFiles::new(options.open_files),
+            is_memory: root.is_memory(),
             root,
             options,
             room,
             locks: Locks::default(),
             stamps: Stamps::default(),
+            syncing: Syncing::default(),
             cleaned: cleaned.unwrap_or(0),
         })
     }
@@ -147,7 +156,23 @@ impl Store {
     /// # Errors
     /// When a part of the key is a file, or the store is for reading, or the disk says so.
     pub fn put(self: &Arc<Self>, key: &Key, wanted: Vec<Checksum>) -> Result<Upload, StoreError> {
-        Upload::begin(self, key, wanted)
+        Upload::begin(self, key, wanted, Reach::Anywhere)
+    }
+
+    /// The same without waiting for a disk, where all of the store is memory.
+    pub fn put_now(
+        self: &Arc<Self>,
+        key: &Key,
+        wanted: &[Checksum],
+    ) -> Now<Result<Upload, StoreError>> {
+        if !self.is_memory && !self.options.discards {
+            return Now::Wait;
+        }
+        match Upload::begin(self, key, wanted.to_vec(), Reach::OneMount) {
+            // Its folder is on another mount: the kernel does not go there.
+            Err(StoreError::NotFound) => Now::Wait,
+            done => Now::Done(done),
+        }
     }
 
     /// Whether `check` likes what has a key now.

@@ -11,8 +11,8 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -92,7 +92,11 @@ impl Object {
 
     /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
     pub(crate) fn stand_in(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
-        let made = || make(&self.file).ok().filter(|map| map.len() as u64 == self.meta.len);
+        let made = || {
+            make(&self.file)
+                .ok()
+                .filter(|map| map.len() as u64 == self.meta.len)
+        };
         self.stand_in.get_or_init(made).as_ref()
     }
 

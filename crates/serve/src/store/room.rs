@@ -13,12 +13,12 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::Root;
+use super::root::{Reach, Root};
 use super::{StoreError, root};
 use crate::{Key, RESERVED, RESERVED_PREFIX};
 
@@ -41,11 +41,13 @@ const MODE: Mode = Mode::RUSR
 #[derive(Debug)]
 pub(super) struct Room {
     /// `.haul`, open.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// Which mount it is on.
     mount: Option<u64>,
     /// Locked, shared, for as long as the store is open.
     _lock: File,
+    /// What names of this process begin with.
+    prefix: String,
     /// Makes names: with the process, no two are the same.
     next: AtomicU64,
     /// Folders on other mounts that are noted.
@@ -56,7 +58,7 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(super) struct Temporary {
     /// Where it is.
-    folder: OwnedFd,
+    folder: Arc<OwnedFd>,
     /// How it is called there.
     name: String,
     /// Open to be written.
@@ -86,7 +88,8 @@ impl Room {
         rustix::fs::flock(&lock, FlockOperation::LockShared)?;
         let room = Self {
             mount: mount_of(&folder),
-            folder,
+            folder: Arc::new(folder),
+            prefix: format!("{RESERVED_PREFIX}{}-", std::process::id()),
             _lock: lock,
             next: AtomicU64::new(0),
             strays: Mutex::default(),
@@ -98,25 +101,31 @@ impl Room {
     ///
     /// # Errors
     /// What the disk says.
-    pub(super) fn temporary(&self, key: &Key, target: &OwnedFd) -> Result<Temporary, StoreError> {
+    pub(super) fn temporary(
+        &self,
+        key: &Key,
+        target: &Arc<OwnedFd>,
+        reach: Reach,
+    ) -> Result<Temporary, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{RESERVED_PREFIX}{}-{number}", std::process::id());
-        let is_ours = mount_of(target) == self.mount;
+        let name = format!("{}{number}", self.prefix);
+        // The kernel may have kept to the one mount already.
+        let is_ours = reach == Reach::OneMount || mount_of(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
         if !is_ours {
             self.note(key)?;
         }
-        let create = || rustix::fs::openat(folder, &name, NEW, MODE);
+        let create = || rustix::fs::openat(&**folder, &name, NEW, MODE);
         let file = match create() {
             // Left by an earlier process with this number, beside one that still runs.
             Err(Errno::EXIST) => {
-                root::unlink(folder, name.as_bytes(), AtFlags::empty())?;
+                root::unlink(&**folder, name.as_bytes(), AtFlags::empty())?;
                 create()?
             }
             other => other?,
         };
         Ok(Temporary {
-            folder: folder.try_clone()?,
+            folder: Arc::clone(folder),
             name,
             file: file.into(),
         })
@@ -137,7 +146,7 @@ impl Room {
         }
         let flags =
             OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let list = rustix::fs::openat(&self.folder, "strays", flags, Mode::RUSR | Mode::WUSR)?;
+        let list = rustix::fs::openat(&*self.folder, "strays", flags, Mode::RUSR | Mode::WUSR)?;
         let mut list = File::from(list);
         list.write_all(format!("{}\n", folder.escaped()).as_bytes())?;
         list.sync_data()?;
@@ -163,7 +172,7 @@ impl Temporary {
         } else {
             RenameFlags::NOREPLACE
         };
-        rustix::fs::renameat_with(&self.folder, self.name.as_str(), folder, name, flags)
+        rustix::fs::renameat_with(&*self.folder, self.name.as_str(), folder, name, flags)
     }
 
     /// It has a name of its own now.
@@ -175,7 +184,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty()
-            && let Err(error) = root::unlink(&self.folder, self.name.as_bytes(), AtFlags::empty())
+            && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
         {
             tracing::warn!(%error, name = self.name, "a temporary file is left");
         }

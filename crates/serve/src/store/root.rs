@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::StoreError;
+use super::{Media, StoreError};
 use crate::Key;
 
 /// A file is opened to be read. Without `NONBLOCK`, a pipe would wait for a writer.
@@ -41,6 +41,17 @@ pub struct Root {
     path: PathBuf,
     /// Whether the kernel resolves whole keys.
     by_kernel: bool,
+}
+
+/// How far opening something may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Wherever the key does.
+    Anywhere,
+    /// To what is in the kernel's caches.
+    Cached,
+    /// To what is on the root's own mount.
+    OneMount,
 }
 
 /// What a look into the kernel's caches came to.
@@ -91,7 +102,7 @@ impl Root {
     /// # Errors
     /// See [`StoreError`].
     pub fn open_any(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, READ, false)?)
+        Ok(self.open_with(key, READ, Reach::Anywhere)?)
     }
 
     /// Opens what has a key, if that needs nothing from a disk.
@@ -99,11 +110,16 @@ impl Root {
         if !self.by_kernel {
             return Now::Wait;
         }
-        match self.open_with(key, READ, true) {
+        match self.open_with(key, READ, Reach::Cached) {
             // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag.
             Err(Errno::AGAIN | Errno::INVAL) => Now::Wait,
             other => Now::Done(other.map_err(StoreError::from)),
         }
+    }
+
+    /// Whether all that is on its own mount is memory, and the kernel keeps to that mount.
+    pub(super) fn is_memory(&self) -> bool {
+        self.by_kernel && Media::of(&self.top) == Media::Memory
     }
 
     /// Opens a folder.
@@ -111,27 +127,31 @@ impl Root {
     /// # Errors
     /// See [`StoreError`]. What is no folder is a conflict.
     pub fn open_folder(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, FOLDER, false)?)
+        Ok(self.open_with(key, FOLDER, Reach::Anywhere)?)
     }
 
     /// Opens a folder, and makes it and those on the way where they are missing. Says which of them it made.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub(super) fn make_folder(&self, key: &Key) -> Result<(OwnedFd, Vec<Key>), StoreError> {
-        match self.open_with(key, FOLDER, false) {
+    pub(super) fn make_folder(
+        &self,
+        key: &Key,
+        reach: Reach,
+    ) -> Result<(OwnedFd, Vec<Key>), StoreError> {
+        match self.open_with(key, FOLDER, reach) {
             Err(Errno::NOENT) => {}
             other => return Ok((other?, Vec::new())),
         }
         let (above, name) = key.split().ok_or(StoreError::NotFound)?;
-        let (folder, mut made) = self.make_folder(&above)?;
+        let (folder, mut made) = self.make_folder(&above, reach)?;
         match rustix::fs::mkdirat(&folder, name, FOLDER_MODE) {
             Ok(()) => made.push(key.clone()),
             // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok((self.open_with(key, FOLDER, false)?, made))
+        Ok((self.open_with(key, FOLDER, reach)?, made))
     }
 
     /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:
@@ -140,9 +160,9 @@ impl Root {
         rustix::fs::statat(&self.top, key.as_path(), AtFlags::empty())
     }
 
-    fn open_with(&self, key: &Key, flags: OFlags, cached: bool) -> Result<OwnedFd, Errno> {
+    fn open_with(&self, key: &Key, flags: OFlags, reach: Reach) -> Result<OwnedFd, Errno> {
         if self.by_kernel {
-            return beneath(&self.top, key.as_path(), flags, cached);
+            return beneath(&self.top, key.as_path(), flags, reach);
         }
         // `O_NOFOLLOW` on each segment: nothing but what really lies there.
         let mut at: Option<OwnedFd> = None;
@@ -161,7 +181,7 @@ impl Root {
 
     #[cfg(target_os = "linux")]
     fn kernel_resolves(&self) -> bool {
-        beneath(&self.top, Path::new("."), FOLDER, false).is_ok()
+        beneath(&self.top, Path::new("."), FOLDER, Reach::Anywhere).is_ok()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -172,23 +192,25 @@ impl Root {
 
 /// Opens a path that the kernel keeps beneath `top`.
 #[cfg(target_os = "linux")]
-fn beneath(top: &OwnedFd, path: &Path, flags: OFlags, cached: bool) -> Result<OwnedFd, Errno> {
+fn beneath(top: &OwnedFd, path: &Path, flags: OFlags, reach: Reach) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    if cached {
-        resolve |= ResolveFlags::CACHED;
+    match reach {
+        Reach::Anywhere => {}
+        Reach::Cached => resolve |= ResolveFlags::CACHED,
+        Reach::OneMount => resolve |= ResolveFlags::NO_XDEV,
     }
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
             // A rename somewhere in the tree ran beside it: the kernel asks to be asked again.
-            Err(Errno::AGAIN) if !cached => {}
+            Err(Errno::AGAIN) if reach != Reach::Cached => {}
             other => return other,
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: bool) -> Result<OwnedFd, Errno> {
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Reach) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
@@ -250,7 +272,7 @@ mod tests {
                 let refused = matches!(found, Err(StoreError::NotFound | StoreError::Conflict));
                 assert!(refused, "{path}: {found:?}");
             }
-            let made = root.make_folder(&key("/out/new"));
+            let made = root.make_folder(&key("/out/new"), Reach::Anywhere);
             assert!(made.is_err() && !all.path().join("new").exists());
         }
         assert_eq!(read(&open(), "/a/in").expect("a link inside"), "inside");
@@ -299,11 +321,15 @@ mod tests {
     fn folders_on_the_way_are_made_and_told() {
         let all = tree();
         let root = Root::open(&all.path().join("root")).expect("a root");
-        let (_, made) = root.make_folder(&key("/a/x/y")).expect("folders");
+        let (_, made) = root
+            .make_folder(&key("/a/x/y"), Reach::Anywhere)
+            .expect("folders");
         assert_eq!(made, [key("/a/x"), key("/a/x/y")]);
-        let (_, made) = root.make_folder(&key("/a/x/y")).expect("there");
+        let (_, made) = root
+            .make_folder(&key("/a/x/y"), Reach::Anywhere)
+            .expect("there");
         assert!(made.is_empty());
-        let beneath_a_file = root.make_folder(&key("/a/b/f/z"));
+        let beneath_a_file = root.make_folder(&key("/a/b/f/z"), Reach::Anywhere);
         assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
     }
 

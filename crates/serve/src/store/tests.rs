@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use bytes::Bytes;
 use haul_plan::Algorithm;
 
 use super::*;
@@ -24,7 +25,9 @@ fn store(path: &Path, change: impl FnOnce(&mut StoreOptions)) -> Arc<Store> {
 
 fn upload(store: &Arc<Store>, path: &str, text: &str) -> Result<Upload, StoreError> {
     let mut upload = store.put(&key(path), Vec::new())?;
-    upload.write(&mut [text.to_owned().into()])?;
+    let mut pieces = [Bytes::from(text.to_owned())];
+    upload.take(&pieces)?;
+    upload.write(&mut pieces)?;
     Ok(upload)
 }
 
@@ -153,7 +156,9 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
     let abc = sha("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     let try_put = |text: &'static str| {
         let mut upload = store.put(&key("/f"), vec![abc.clone()]).expect("begun");
-        upload.write(&mut [text.into()]).expect("written");
+        let mut pieces = [Bytes::from(text)];
+        upload.take(&pieces).expect("taken");
+        upload.write(&mut pieces).expect("written");
         upload.commit(None)
     };
     assert!(matches!(

@@ -30,6 +30,7 @@ impl FromStr for Duration {
                     "ms" => 1e-3,
                     "m" => 60.0,
                     "h" => 3600.0,
+                    "d" => 86_400.0,
                     _ => return Err(wrong()),
                 };
             rest = &units[end..];
@@ -55,6 +56,7 @@ mod tests {
         assert_eq!(time("250ms"), Some(250));
         assert_eq!(time("1.5s"), Some(1500));
         assert_eq!(time("1h"), Some(3_600_000));
+        assert_eq!(time("1d12h"), Some(129_600_000));
         for wrong in ["", "s", "5x", "-1s", "0", "99999h", "1.2.3", "NaN"] {
             assert_eq!(time(wrong), None, "{wrong:?}");
         }

@@ -3,20 +3,28 @@
 //! One file a kind. Their errors are [`ValueError`]s, which carry what to write instead and never repeat a text that may
 //! hold a secret; nor does the `Debug` of a value show one.
 
+mod choice;
 mod credentials;
 mod duration;
 mod header;
+mod listen;
 mod proxy;
 mod resolve;
+mod secret;
 mod size;
 mod text;
 mod url;
 
+use http::HeaderValue;
+
+pub(crate) use choice::choice;
 pub(crate) use credentials::{Bearer, User, token};
 pub(crate) use duration::Duration;
 pub(crate) use header::Field;
+pub(crate) use listen::listen;
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
+pub(crate) use secret::SecretText;
 pub(crate) use size::Size;
 pub(crate) use text::UrlText;
 pub(crate) use url::HttpUrl;
@@ -93,6 +101,40 @@ pub(crate) fn jobs(text: &str) -> Result<u16, ValueError> {
         ValueError::new(format!("{} is no number of files at once", quoted(text)))
             .hint("from 1 to 4096")
     })
+}
+
+/// A number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
+    within(text, 1024, "number of threads")
+}
+
+/// A number of what costs memory each.
+pub(crate) fn many(text: &str) -> Result<usize, ValueError> {
+    within(text, 1 << 24, "number")
+}
+
+fn within(text: &str, most: usize, what: &str) -> Result<usize, ValueError> {
+    let number = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| {
+        ValueError::new(format!("{} is no {what}", quoted(text))).hint(format!("from 1 to {most}"))
+    })
+}
+
+/// A value of the header field Cache-Control.
+pub(crate) fn cache_control(text: &str) -> Result<HeaderValue, ValueError> {
+    let text = text.trim();
+    let is_plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    let value = Some(text).filter(|text| !text.is_empty() && text.chars().all(is_plain));
+    value
+        .and_then(|text| HeaderValue::from_str(text).ok())
+        .ok_or_else(|| {
+            ValueError::new(format!("{} is no Cache-Control", quoted(text)))
+                .hint("it is written as max-age=3600, no-cache or no-store")
+        })
 }
 
 /// Splits at the first character that is not part of a decimal number.

@@ -1,0 +1,43 @@
+//! `haul sign`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use haul_serve::access::Signable;
+
+use super::values::{Duration, HttpUrl, choice};
+
+/// What stands below the flags.
+const AFTER: &str = "\
+TIME takes s, m, h, d, and seconds without a unit.
+The server that is to take the URL knows the key: haul serve --sign-key FILE.";
+
+/// `haul sign`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct SignArgs {
+    /// What may be used, as the server is reached; a query is signed with it.
+    #[arg(value_name = "URL", required_unless_present = "new_key")]
+    pub(crate) url: Option<HttpUrl>,
+    /// The key that signs: a file of at least 16 bytes.
+    #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
+    pub(crate) key: Option<PathBuf>,
+    /// For how long.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1h",
+        allow_negative_numbers = true
+    )]
+    pub(crate) expires: Duration,
+    /// What may be done with it.
+    #[arg(long, value_name = "METHOD", default_value = "GET", ignore_case = true, value_parser = choice::<Signable, 3>([
+        ("GET", "Read it, or list it if it is a folder and the URL ends in /"),
+        ("PUT", "Upload to it, as often as one likes until then"),
+        ("DELETE", "Delete it"),
+    ]))]
+    pub(crate) method: Signable,
+    /// Make a key in a new file, readable for you alone.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
+    pub(crate) new_key: Option<PathBuf>,
+}

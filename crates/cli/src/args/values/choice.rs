@@ -1,0 +1,17 @@
+//! Words of which one is wanted: each is in the help, in completions, and in what is said of a wrong one.
+
+use std::error::Error;
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// A parser of `T` that takes these words, each with what it means.
+pub(crate) fn choice<T, const N: usize>(
+    words: [(&'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+{
+    let words = words.map(|(word, meaning)| PossibleValue::new(word).help(meaning));
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+}

@@ -1,0 +1,40 @@
+//! Addresses to listen on.
+
+use haul_serve::listen::{Address, AddressError};
+
+use super::ValueError;
+
+/// An address. What is wrong with it is told in the library's words, unless they would repeat what may be a login.
+pub(crate) fn listen(text: &str) -> Result<Address, ValueError> {
+    text.parse().map_err(|error: AddressError| {
+        let told = match &error {
+            _ if text.contains('@') => ValueError::new("this is no address to listen on"),
+            AddressError::Brackets(_) => {
+                ValueError::new("this has several colons, and no brackets around an IPv6 address")
+            }
+            _ => ValueError::new(error.to_string()),
+        };
+        told.hint("an address is HOST:PORT, PORT alone for this machine, :PORT for every interface, unix:PATH or systemd")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_login_is_not_repeated() {
+        for text in ["me:s3cret:rw", "http://me:s3cret@h/", "me:s3cret@h"] {
+            let error = listen(text).unwrap_err();
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+        let error = listen("localhost").unwrap_err();
+        assert!(error.to_string().contains("write localhost:8080"));
+        assert!(
+            error
+                .advice()
+                .is_some_and(|hint| hint.contains("unix:PATH"))
+        );
+        assert!(listen("127.0.0.1:80").is_ok());
+    }
+}

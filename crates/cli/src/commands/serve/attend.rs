@@ -1,0 +1,169 @@
+//! A server that runs: signals, chores every few seconds, and the end.
+//!
+//! Requests are the crew's business, on threads of its own. Here one loop waits for what may happen; its `select!` only says
+//! what that was, and a plain method decides. What waits for a disk is a chore on a thread that may. At the first signal the
+//! crew is asked to end, and [`ending`](super::ending) waits for it.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_serve::listen::Notify;
+use haul_serve::store::Store;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::reload::{Looked, Reload, tell};
+use crate::message::{note, warning_text};
+use crate::signals::{ServerSignals, Wanted};
+
+/// How often files that nobody asks for any more are closed.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// How often certificates are looked at: whoever replaced one sees it in use before the next look at a browser.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What is looked after.
+#[derive(Debug)]
+pub(super) struct Attendant<'a> {
+    /// Has files to close.
+    pub(super) store: Arc<Store>,
+    /// What may change.
+    pub(super) reload: Reload,
+    /// Who started us may want to know.
+    pub(super) notify: &'a Notify,
+    /// Errors only.
+    pub(super) is_quiet: bool,
+    /// What is done on other threads.
+    chores: JoinSet<Chore>,
+    /// Whether the certificates are being looked at: a disk that hangs gets one look and not one more each time.
+    is_looking: bool,
+    /// Whether files are being closed.
+    is_sweeping: bool,
+}
+
+/// A chore that is done.
+#[derive(Debug)]
+enum Chore {
+    /// Files were closed.
+    Swept,
+    /// Certificates were looked at.
+    Looked(Looked),
+    /// Everything was read again, as a signal wanted.
+    Again(Looked),
+}
+
+/// What happened.
+#[derive(Debug)]
+enum Happening {
+    /// A signal.
+    Asked(Wanted),
+    /// It is time to close files.
+    Sweep,
+    /// It is time to look at certificates.
+    Look,
+    /// A chore is done, or panicked.
+    Done(Result<Chore, JoinError>),
+}
+
+impl<'a> Attendant<'a> {
+    /// Of a server that runs.
+    pub(super) fn new(
+        store: Arc<Store>,
+        reload: Reload,
+        notify: &'a Notify,
+        is_quiet: bool,
+    ) -> Self {
+        Self {
+            store,
+            reload,
+            notify,
+            is_quiet,
+            chores: JoinSet::new(),
+            is_looking: false,
+            is_sweeping: false,
+        }
+    }
+
+    /// Attends until the server is asked to end.
+    pub(super) async fn attend(mut self, signals: &mut ServerSignals) {
+        let (mut sweep, mut look) = (every(SWEEP), every(LOOK));
+        let has_certificates = self.reload.certificates.is_some();
+        loop {
+            let happening = tokio::select! {
+                wanted = signals.next() => Happening::Asked(wanted),
+                _ = sweep.tick() => Happening::Sweep,
+                _ = look.tick(), if has_certificates => Happening::Look,
+                Some(done) = self.chores.join_next() => Happening::Done(done),
+            };
+            if self.on(happening).is_break() {
+                // What a chore still does harms nobody.
+                return self.chores.detach_all();
+            }
+        }
+    }
+
+    fn on(&mut self, happening: Happening) -> ControlFlow<()> {
+        match happening {
+            Happening::Asked(Wanted::End) => return ControlFlow::Break(()),
+            Happening::Asked(Wanted::Reload) => {
+                told(self.notify.reloading());
+                let reload = self.reload.clone();
+                self.chores
+                    .spawn_blocking(move || Chore::Again(reload.again()));
+            }
+            Happening::Sweep if !self.is_sweeping => {
+                self.is_sweeping = true;
+                let store = Arc::clone(&self.store);
+                self.chores.spawn_blocking(move || {
+                    store.sweep();
+                    Chore::Swept
+                });
+            }
+            Happening::Look if !self.is_looking => {
+                self.is_looking = true;
+                let reload = self.reload.clone();
+                self.chores
+                    .spawn_blocking(move || Chore::Looked(reload.look()));
+            }
+            Happening::Sweep | Happening::Look => {}
+            Happening::Done(Ok(chore)) => self.done(&chore),
+            // Chores are never aborted here, so it panicked: the bug is passed on.
+            Happening::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn done(&mut self, chore: &Chore) {
+        match chore {
+            Chore::Swept => self.is_sweeping = false,
+            Chore::Looked(looked) => {
+                self.is_looking = false;
+                tell(looked, self.is_quiet);
+            }
+            Chore::Again(looked) => {
+                tell(looked, self.is_quiet);
+                told(self.notify.ready());
+                if !self.is_quiet {
+                    note("haul: reloaded");
+                }
+            }
+        }
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// A service manager that cannot be told anything is no reason to stop.
+pub(super) fn told(sent: io::Result<()>) {
+    if let Err(error) = sent {
+        note(&warning_text(&format!(
+            "the service manager cannot be told: {error}"
+        )));
+    }
+}

@@ -1,0 +1,133 @@
+//! What is told at the start: what is served, where, to whom, and what is likely not meant.
+
+use std::path::Path;
+
+use haul_serve::listen::Local;
+use haul_serve::listen::tls::Tls;
+use haul_serve::store::Store;
+
+use super::doors::{Doors, is_public, urls};
+use crate::message::{harmless, note, warning_text};
+use crate::settings::{ServeSettings, Who};
+
+/// What was found out while the server began.
+#[derive(Debug)]
+pub(super) struct Banner {
+    /// Where it listens.
+    pub(super) locals: Vec<Local>,
+    /// Whether all of it is encrypted.
+    pub(super) is_secure: bool,
+    /// Of a certificate that nobody knows.
+    pub(super) fingerprint: Option<String>,
+    /// Where /healthz and /metrics are.
+    pub(super) admin: Vec<Local>,
+    /// Unfinished uploads that were removed.
+    pub(super) cleaned: usize,
+    /// Sockets that were handed over in vain.
+    pub(super) left: Vec<String>,
+}
+
+impl Banner {
+    /// Of doors that were opened to a store.
+    pub(super) fn of(doors: &Doors, store: &Store, admin: Vec<Local>) -> Self {
+        let own = |tls: &&Tls| tls.own.is_some();
+        let fingerprints = doors.tls.as_ref().filter(own);
+        let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
+        Self {
+            locals: doors.locals(),
+            is_secure: doors.tls.is_some(),
+            fingerprint: fingerprints.and_then(|all| Some(all.first()?.to_string())),
+            admin,
+            cleaned: store.cleaned(),
+            left: doors.left.clone(),
+        }
+    }
+
+    /// Prints it.
+    pub(super) fn show(&self, settings: &ServeSettings) {
+        if settings.quiet {
+            return;
+        }
+        for line in self.lines(settings) {
+            note(&format!("haul: {}", harmless(&line)));
+        }
+        let warnings = self.warnings(&settings.who, settings.store.writable);
+        for warning in settings.warnings.iter().chain(&warnings) {
+            note(&warning_text(&harmless(warning)));
+        }
+    }
+
+    fn lines(&self, settings: &ServeSettings) -> Vec<String> {
+        let folder = absolute(&settings.folder);
+        let way = match settings.store.writable {
+            true => "writable",
+            false => "read-only",
+        };
+        let mut lines = vec![format!("serving {folder}, {way}, {}", settings.who)];
+        if settings.store.discards {
+            lines.push("uploads are thrown away (--sink null)".to_owned());
+        }
+        for url in all_urls(&self.locals, self.is_secure) {
+            lines.push(format!("listening on {url}"));
+        }
+        if let Some(fingerprint) = &self.fingerprint {
+            lines.push(format!("certificate's SHA-256 fingerprint {fingerprint}"));
+        }
+        for url in all_urls(&self.admin, false) {
+            let path = if url.ends_with('/') { "metrics" } else { "" };
+            lines.push(format!("metrics at {url}{path}"));
+        }
+        if self.cleaned > 0 {
+            let plural = if self.cleaned == 1 { "" } else { "s" };
+            let cleaned = self.cleaned;
+            lines.push(format!(
+                "removed {cleaned} unfinished upload{plural} of an earlier run"
+            ));
+        }
+        lines
+    }
+
+    /// What strangers on the network could do or see.
+    fn warnings(&self, who: &Who, is_writable: bool) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let public: Vec<String> = self
+            .locals
+            .iter()
+            .filter(|local| is_public(local))
+            .map(ToString::to_string)
+            .collect();
+        if !public.is_empty() {
+            let public = public.join(", ");
+            if is_writable && who.lets_strangers_write() {
+                warnings.push(format!(
+                    "whoever reaches {public} may put and delete files: --auth USER:PASSWORD:rw has them log in"
+                ));
+            }
+            if who.has_secrets() && !self.is_secure {
+                warnings.push(format!(
+                    "passwords and tokens travel in clear to {public}: --cert and --key, or --self-signed, encrypt them"
+                ));
+            }
+        }
+        if self.admin.iter().any(is_public) {
+            warnings.push("--admin is open to other machines, and has no logins".to_owned());
+        }
+        if !self.left.is_empty() {
+            warnings.push(format!(
+                "sockets were handed over that nobody listens on ({}): -l systemd takes them",
+                self.left.join(", ")
+            ));
+        }
+        warnings
+    }
+}
+
+fn all_urls(locals: &[Local], is_secure: bool) -> impl Iterator<Item = String> {
+    locals.iter().flat_map(move |local| urls(local, is_secure))
+}
+
+/// A path as it can be found from everywhere.
+fn absolute(folder: &Path) -> String {
+    let path = folder.canonicalize();
+    path.as_deref().unwrap_or(folder).display().to_string()
+}

@@ -1,0 +1,84 @@
+//! The end of a server: requests that are under way have a while, a second signal ends that, too.
+
+use std::io;
+use std::time::Duration;
+
+use haul_serve::accept::{Crew, Ending};
+use haul_serve::observe::AccessLog;
+use tokio::task::JoinSet;
+
+use crate::exit::Exit;
+use crate::message::{self, note, warning_text};
+use crate::signals::{ServerSignals, Wanted, abort};
+
+/// For threads to let go of what they have after a second signal, and for the last lines of a log.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Ends a crew: waits for requests at most `grace`. Says how the program ends.
+pub(super) async fn end(
+    crew: Crew,
+    grace: Duration,
+    signals: &mut ServerSignals,
+    is_quiet: bool,
+) -> Exit {
+    if !is_quiet {
+        note(&format!(
+            "haul: stopping; requests that are under way have {} to end; once more to stop at once",
+            seconds(grace)
+        ));
+    }
+    let aborter = crew.aborter();
+    let mut ending = JoinSet::new();
+    ending.spawn_blocking(move || crew.end(grace));
+    loop {
+        tokio::select! {
+            ended = ending.join_next() => return ended.map_or(Exit::Done, |ended| match ended {
+                Ok(ended) => told(ended, grace),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }),
+            wanted = signals.next() => if wanted == Wanted::End { break },
+        }
+    }
+    aborter.cancel();
+    // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
+    match tokio::time::timeout(LAST, ending.join_next()).await {
+        Ok(_) => Exit::Interrupted,
+        Err(_) => abort(),
+    }
+}
+
+fn told(ended: io::Result<Ending>, grace: Duration) -> Exit {
+    let ending = match ended {
+        Ok(ending) => ending,
+        Err(error) => {
+            message::error(&format!("a thread could not serve: {error}"), None);
+            return Exit::LocalIo;
+        }
+    };
+    if ending == Ending::CutOff {
+        message::error(
+            &format!(
+                "requests were cut off that took longer than {}",
+                seconds(grace)
+            ),
+            Some("--grace TIME gives them longer"),
+        );
+    }
+    Exit::of_ending(ending)
+}
+
+/// Has the log written to its end.
+pub(super) async fn close(log: &AccessLog) {
+    let is_written = log.close(LAST).await;
+    let dropped = log.dropped();
+    if !is_written || dropped > 0 {
+        note(&warning_text(&format!(
+            "the access log is not complete: its disk was slow or failed, {dropped} lines were dropped"
+        )));
+    }
+}
+
+/// `10 s`, `1.5 s`.
+fn seconds(time: Duration) -> String {
+    format!("{} s", time.as_secs_f64())
+}

@@ -1,0 +1,65 @@
+//! Opens the store, and says in a user's words what is in the way.
+//!
+//! The store's own errors are made for answers to requests. Here they are about one folder, and about the room in it where
+//! uploads are until they are whole.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_serve::RESERVED;
+use haul_serve::store::{Root, Store, StoreError, StoreOptions};
+
+use super::trouble::Trouble;
+use crate::message;
+
+/// Opens a folder as a store. Blocks: with a quota, for a look at every file.
+pub(super) fn open(folder: &Path, options: &StoreOptions) -> Result<Arc<Store>, Trouble> {
+    match Store::open(folder, options.clone()) {
+        Ok(store) => Ok(Arc::new(store)),
+        // Whose fault it is: the folder's, or that of the room in it.
+        Err(error) => match Root::open(folder) {
+            Err(error) => Err(no_folder(folder, error)),
+            Ok(_) => Err(no_room(folder, error)),
+        },
+    }
+}
+
+fn no_folder(folder: &Path, error: StoreError) -> Trouble {
+    let shown = folder.display();
+    match error {
+        StoreError::NotFound => Trouble::local(format!("there is no folder {shown}")).hint(
+            if folder.to_string_lossy().contains("://") {
+                "haul serve DIR serves a folder of this machine; haul get URL downloads".to_owned()
+            } else {
+                format!("make it first: mkdir -p {shown}")
+            },
+        ),
+        StoreError::Conflict | StoreError::IsFolder | StoreError::Special => {
+            let above = folder.ancestors().find(|above| above.is_dir());
+            let above = above.unwrap_or_else(|| Path::new("."));
+            Trouble::local(format!("{shown} is not a folder")).hint(format!(
+                "to serve the folder that it is in: haul serve {}",
+                above.display()
+            ))
+        }
+        StoreError::Denied => Trouble::local(format!("no permission to read {shown}"))
+            .hint("choose another folder, or run haul as somebody who may"),
+        error => Trouble::local(format!("cannot serve {shown}: {}", message::chain(&error))),
+    }
+}
+
+fn no_room(folder: &Path, error: StoreError) -> Trouble {
+    let (shown, room) = (folder.display(), folder.join(RESERVED));
+    let room = room.display();
+    match error {
+        StoreError::Denied => Trouble::local(format!("no permission to write in {shown}")).hint(
+            format!("uploads are in {room} until they are whole; without -w/--writable nothing is written"),
+        ),
+        StoreError::Conflict | StoreError::NotFound => {
+            Trouble::local(format!("{room} is not a folder"))
+                .hint("haul keeps uploads there until they are whole: move it away")
+        }
+        StoreError::NoSpace => Trouble::local(format!("no space is left in {shown}")),
+        error => Trouble::local(format!("cannot write in {shown}: {}", message::chain(&error))),
+    }
+}

@@ -1,0 +1,78 @@
+//! Why a server did not begin: what happened, what to do, and with which code it ends.
+
+use haul_serve::listen::tls::TlsError;
+use haul_serve::listen::{HandedError, ListenError};
+
+use crate::exit::Exit;
+use crate::message::{self, Form};
+use crate::settings::SettingError;
+
+/// What there is to tell.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// What happened.
+    text: String,
+    /// What to do about it.
+    hint: Option<String>,
+    /// How the program ends.
+    exit: Exit,
+}
+
+impl Trouble {
+    /// On this machine: a disk, a limit, a permission.
+    pub(super) fn local(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            hint: None,
+            exit: Exit::LocalIo,
+        }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// Prints it.
+    pub(super) fn tell(&self) -> Exit {
+        Form::default().fail(self.exit, &self.text, self.hint.as_deref())
+    }
+}
+
+impl From<SettingError> for Trouble {
+    fn from(error: SettingError) -> Self {
+        Self {
+            text: message::chain(&error),
+            hint: error.advice().map(str::to_owned),
+            exit: error.exit(),
+        }
+    }
+}
+
+impl From<ListenError> for Trouble {
+    fn from(error: ListenError) -> Self {
+        Self {
+            text: message::chain(&error),
+            hint: error.hint(),
+            exit: Exit::of_listen(&error),
+        }
+    }
+}
+
+impl From<HandedError> for Trouble {
+    fn from(error: HandedError) -> Self {
+        ListenError::from(error).into()
+    }
+}
+
+impl From<TlsError> for Trouble {
+    fn from(error: TlsError) -> Self {
+        Self {
+            text: message::chain(&error),
+            hint: error.hint(),
+            exit: Exit::Usage,
+        }
+    }
+}

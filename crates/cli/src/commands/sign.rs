@@ -1,0 +1,79 @@
+//! `haul sign`: signed URLs on standard output, and keys to sign them with.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use haul_serve::access::sign_url;
+
+use crate::args::{HttpUrl, SignArgs};
+use crate::exit::Exit;
+use crate::message::{self, Form, note, warning_text};
+use crate::output;
+use crate::settings::{exposed, signing_key};
+
+/// Bytes of randomness in a key: as many as the signature has, more are no use.
+const KEY: usize = 32;
+
+/// Signs, or makes a key.
+pub(crate) fn run(args: &SignArgs) -> ExitCode {
+    let done = match (&args.new_key, &args.url, &args.key) {
+        (Some(file), ..) => make_key(file),
+        (None, Some(url), Some(key)) => sign(args, url, key),
+        // The parser does not let it come to this.
+        (None, ..) => Err(Exit::Usage),
+    };
+    done.map_or_else(Into::into, |()| Exit::Done.into())
+}
+
+fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), Exit> {
+    let fail = |exit, text: &str, hint: Option<&str>| Form::default().fail(exit, text, hint);
+    if let Some(warning) = exposed(key) {
+        note(&warning_text(&message::harmless(&warning)));
+    }
+    let key = signing_key("--key", key)
+        .map_err(|error| fail(error.exit(), &message::chain(&error), error.advice()))?;
+    let expires = SystemTime::now() + args.expires.0;
+    let signed = sign_url(&key, args.method, &url.0, expires).map_err(|error| {
+        let hint = "the path must be that of a file or folder of the server";
+        fail(Exit::Usage, &message::chain(&error), Some(hint))
+    })?;
+    output::lines([signed]).map_err(|error| output::undelivered(&error))
+}
+
+fn make_key(file: &Path) -> Result<(), Exit> {
+    let shown = message::harmless(&file.display().to_string());
+    write_key(file).map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                "with a new key the links of the old one end: remove the file first if that is meant"
+            }
+            _ => "name a file in a folder that is there and that you may write to",
+        };
+        let text = format!("cannot make the key {shown}: {error}");
+        Form::default().fail(Exit::LocalIo, &text, Some(hint))
+    })?;
+    note(&format!(
+        "haul: made {shown}; haul serve --sign-key and haul sign --key take it"
+    ));
+    Ok(())
+}
+
+/// As text, which survives editors and variables.
+fn write_key(file: &Path) -> io::Result<()> {
+    let mut bytes = [0; KEY];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.push('\n');
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}

@@ -1,0 +1,280 @@
+//! What `haul serve` was told, resolved: which flags go together, and what the libraries are asked for.
+//!
+//! Files with logins and keys are read here; certificates are not, since what is shown for `--self-signed` depends on where
+//! we come to listen. Who may do what is in [`access`].
+
+mod access;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_plan::serving::PatienceOptions;
+use haul_serve::ServerOptions;
+use haul_serve::accept::{Accept, CrewOptions};
+use haul_serve::access::{Cors, CorsError, CorsOptions};
+use haul_serve::listen::Address;
+use haul_serve::listen::tls::Pair;
+use haul_serve::observe::LogOptions;
+use haul_serve::store::StoreOptions;
+use http::Method;
+
+use super::{SettingError, exposed};
+use crate::args::{CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
+use crate::limits;
+pub(crate) use access::Who;
+
+/// Descriptors that are neither connections nor files of the store: threads' own, standard streams, logs.
+const OTHER_FILES: u64 = 64;
+
+/// What `haul serve` was told.
+#[derive(Debug)]
+pub(crate) struct ServeSettings {
+    /// What is served.
+    pub(crate) folder: PathBuf,
+    /// How it is opened.
+    pub(crate) store: StoreOptions,
+    /// Where to listen.
+    pub(crate) listen: Vec<Address>,
+    /// How connections are secured.
+    pub(crate) tls: TlsSettings,
+    /// Who may do what, in words.
+    pub(crate) who: Who,
+    /// How requests are answered; the log and what is counted are not in it yet.
+    pub(crate) server: ServerOptions,
+    /// Threads.
+    pub(crate) crew: CrewOptions,
+    /// The access log.
+    pub(crate) log: Option<LogOptions>,
+    /// Where /healthz and /metrics are.
+    pub(crate) admin: Option<Address>,
+    /// For requests that are under way at the end.
+    pub(crate) grace: Duration,
+    /// Errors only.
+    pub(crate) quiet: bool,
+    /// What is likely not meant, and no error.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// How connections are secured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TlsSettings {
+    /// Not at all.
+    Off,
+    /// With certificates from files.
+    Files(Vec<Pair>),
+    /// With one that is made at the start.
+    SelfSigned,
+}
+
+impl ServeSettings {
+    /// Resolves the arguments. Reads files of logins and keys.
+    ///
+    /// # Errors
+    /// Flags that contradict each other, files that cannot be read or used.
+    pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
+        uploads_are_taken(&args.files, &args.running)?;
+        let store = store(&args.files, &args.running);
+        let variable = |name: &str| std::env::var_os(name);
+        let (access, who, mut warnings) = access::access(&args.access, &store, variable)?;
+        warnings.extend(descriptors(&args.limits, &store, limits::open_files()));
+        let tls = tls(&args.tls)?;
+        if let TlsSettings::Files(pairs) = &tls {
+            let keys = pairs.iter().map(|pair| pair.key.as_path());
+            warnings.extend(keys.filter_map(exposed));
+        }
+        Ok(Self {
+            folder: args.folder.clone(),
+            listen: args.listen.clone(),
+            tls,
+            who,
+            server: ServerOptions {
+                access,
+                cors: cors(&args.cors, store.writable)?,
+                max_body: args.files.max_body.map(|size| size.0),
+                cache_control: args.files.cache_control.clone(),
+                patience: patience(&args.limits),
+                rate: args.limits.limit_rate.map(|size| size.0),
+                total_rate: args.limits.limit_rate_total.map(|size| size.0),
+                ..ServerOptions::default()
+            },
+            store,
+            crew: crew(&args.limits, &args.running)?,
+            log: log(&args.running)?,
+            admin: admin(&args.running)?,
+            grace: args.running.grace.0,
+            quiet: args.running.quiet,
+            warnings,
+        })
+    }
+}
+
+/// What is about uploads makes no sense where there are none.
+fn uploads_are_taken(files: &FileArgs, running: &RunningArgs) -> Result<(), SettingError> {
+    if files.writable {
+        return Ok(());
+    }
+    let given = [
+        ("--durability", files.durability.is_some()),
+        ("--max-body", files.max_body.is_some()),
+        ("--quota", files.quota.is_some()),
+        ("--sink", running.sink.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(SettingError::new(format!(
+            "{flag} is about uploads, and none are taken"
+        ))
+        .hint("-w/--writable takes them")),
+        None => Ok(()),
+    }
+}
+
+fn store(files: &FileArgs, running: &RunningArgs) -> StoreOptions {
+    let defaults = StoreOptions::default();
+    StoreOptions {
+        writable: files.writable,
+        durability: files.durability.unwrap_or(defaults.durability),
+        quota: files.quota.map(|size| size.0),
+        open_files: files.open_files.unwrap_or(defaults.open_files),
+        discards: running.sink.is_some(),
+    }
+}
+
+/// Whether as many connections as were asked for can come about.
+fn descriptors(limits: &LimitArgs, store: &StoreOptions, allowed: Option<u64>) -> Option<String> {
+    let wanted = u64::try_from(limits.max_connections?).unwrap_or(u64::MAX);
+    let kept = u64::try_from(store.open_files).unwrap_or(u64::MAX);
+    let needed = wanted.saturating_add(kept).saturating_add(OTHER_FILES);
+    let allowed = allowed.filter(|allowed| *allowed < needed)?;
+    Some(format!(
+        "{wanted} connections may need {needed} open files, and the system allows {allowed} (ulimit -n): the rest will wait"
+    ))
+}
+
+fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
+    let (certs, keys) = (args.cert.len(), args.key.len());
+    if args.self_signed {
+        return Ok(TlsSettings::SelfSigned);
+    }
+    if certs == 0 && keys == 0 {
+        return Ok(TlsSettings::Off);
+    }
+    if certs == 0 {
+        return Err(SettingError::new("there is a --key and no --cert")
+            .hint("--cert FILE names the certificate that it belongs to"));
+    }
+    if keys != 0 && keys != certs {
+        return Err(
+            SettingError::new(format!("{certs} times --cert, and {keys} times --key"))
+                .hint("give each --cert its --key, in the same order"),
+        );
+    }
+    // A file may hold both.
+    let keys = if keys == 0 { &args.cert } else { &args.key };
+    let pairs = args.cert.iter().zip(keys).map(|(certificate, key)| Pair {
+        certificate: certificate.clone(),
+        key: key.clone(),
+    });
+    Ok(TlsSettings::Files(pairs.collect()))
+}
+
+fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {
+    let flag = if args.cors_write {
+        Some("--cors-write")
+    } else {
+        args.cors_credentials.then_some("--cors-credentials")
+    };
+    let origins = match (&args.origins, flag) {
+        (Some(origins), _) => origins.clone(),
+        (None, None) => return Ok(None),
+        (None, Some(flag)) => {
+            return Err(SettingError::new(format!("{flag} does not say for whom"))
+                .hint("--cors https://host names the pages that may"));
+        }
+    };
+    let defaults = CorsOptions::default();
+    let mut methods = defaults.methods.clone();
+    if args.cors_write {
+        if !writable {
+            return Err(
+                SettingError::new("--cors-write is about uploads, and none are taken")
+                    .hint("-w/--writable takes them"),
+            );
+        }
+        methods.extend([Method::PUT, Method::DELETE, Method::POST]);
+    }
+    let options = CorsOptions {
+        origins,
+        methods,
+        credentials: args.cors_credentials,
+        ..defaults
+    };
+    let wrong = |error| match error {
+        CorsError::AnyWithCredentials => {
+            SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
+                .hint("name the pages: --cors https://host")
+        }
+        CorsError::Field => SettingError::new("--cors cannot be used").because(error),
+    };
+    Cors::new(options).map(Some).map_err(wrong)
+}
+
+fn patience(args: &LimitArgs) -> PatienceOptions {
+    let defaults = PatienceOptions::default();
+    PatienceOptions {
+        handshake: args
+            .handshake_timeout
+            .map_or(defaults.handshake, |time| time.0),
+        head: args.header_timeout.map_or(defaults.head, |time| time.0),
+        idle: args.idle_timeout.map_or(defaults.idle, |time| time.0),
+        grace: args.body_timeout.map_or(defaults.grace, |time| time.0),
+        body_rate: args.min_rate.map_or(defaults.body_rate, |size| size.0),
+        reader_rate: args.min_rate.map_or(defaults.reader_rate, |size| size.0),
+    }
+}
+
+fn crew(limits: &LimitArgs, running: &RunningArgs) -> Result<CrewOptions, SettingError> {
+    let defaults = CrewOptions::default();
+    let single = running.accept == Accept::Single;
+    if single && running.threads.is_some_and(|threads| threads > 1) {
+        return Err(SettingError::new(
+            "--accept single has one thread, and --threads asks for more",
+        )
+        .hint("round-robin, reuseport and work-stealing have several"));
+    }
+    Ok(CrewOptions {
+        accept: running.accept,
+        threads: running
+            .threads
+            .unwrap_or(if single { 1 } else { defaults.threads }),
+        connections: limits.max_connections.unwrap_or(defaults.connections),
+    })
+}
+
+fn log(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
+    let defaults = LogOptions::default();
+    match (&args.access_log, args.log_format) {
+        (Some(target), format) => Ok(Some(LogOptions {
+            target: target.clone(),
+            format: format.unwrap_or(defaults.format),
+            ..defaults
+        })),
+        (None, Some(_)) => Err(
+            SettingError::new("--log-format, and there is no access log")
+                .hint("--access-log FILE writes one, - to standard output"),
+        ),
+        (None, None) => Ok(None),
+    }
+}
+
+fn admin(args: &RunningArgs) -> Result<Option<Address>, SettingError> {
+    match &args.admin {
+        Some(Address::Systemd { .. }) => Err(SettingError::new(
+            "--admin cannot take a socket that was handed over",
+        )
+        .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH")),
+        admin => Ok(admin.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

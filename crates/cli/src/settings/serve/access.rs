@@ -1,0 +1,242 @@
+//! Who may do what: flags, variables and files become one [`Access`], and a line of words for people.
+//!
+//! A variable that is set and says nothing is an error: a secret that was not filled in must not open the store.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use haul_net::Secret;
+use haul_serve::access::{
+    Access, AccessOptions, Anonymous, AuthFile, FileError, FileErrorKind, Right, Scope, TokenFile,
+};
+use haul_serve::store::StoreOptions;
+
+use crate::args::{AccessArgs, SecretText};
+use crate::settings::{SettingError, exposed, signing_key};
+
+/// Logins, a line each.
+const LOGINS: &str = "HAUL_AUTH";
+/// Tokens, a line each.
+const TOKENS: &str = "HAUL_TOKEN";
+
+/// Who may do what, as far as people want to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// Users who can log in.
+    users: usize,
+    /// Tokens.
+    tokens: usize,
+    /// Whether signed URLs are let in.
+    signed: bool,
+    /// What all others may do; `None`: everything.
+    others: Option<Vec<Scope>>,
+}
+
+impl Who {
+    /// Whether passwords or tokens are sent.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.users + self.tokens > 0
+    }
+
+    /// Whether strangers may write, in a store where somebody may.
+    pub(crate) fn lets_strangers_write(&self) -> bool {
+        let others = self.others.as_ref();
+        others.is_none_or(|scopes| scopes.iter().any(|scope| scope.right == Right::Write))
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(others) = &self.others else {
+            return f.write_str("to everybody");
+        };
+        let number = |n: usize, what: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            n => Some(format!("{n} {what}s")),
+        };
+        let signed = self.signed.then(|| "signed URLs".to_owned());
+        let known = [
+            number(self.users, "user"),
+            number(self.tokens, "token"),
+            signed,
+        ];
+        let known: Vec<String> = known.into_iter().flatten().collect();
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        match (&known[..], &others[..]) {
+            ([], []) => f.write_str("to nobody"),
+            (known, []) => write!(f, "to {}", known.join(", ")),
+            ([], others) => write!(f, "to everybody ({})", others.join(", ")),
+            (known, others) => write!(
+                f,
+                "to {}, and to everybody ({})",
+                known.join(", "),
+                others.join(", ")
+            ),
+        }
+    }
+}
+
+/// Gathers who may do what. Also gives what is likely not meant.
+pub(super) fn access(
+    args: &AccessArgs,
+    store: &StoreOptions,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<(Access, Who, Vec<String>), SettingError> {
+    let options = configured(args, variable)?;
+    writers_can_write(&options, store)?;
+    let secrets = args.auth_file.iter().chain(&args.token_file);
+    let secrets = secrets.chain(&args.sign_key);
+    let mut warnings: Vec<String> = secrets.filter_map(|path| exposed(path)).collect();
+    let mut who = who(&options);
+    let may_write = scopes(&options).any(|scope| scope.right == Right::Write) || who.signed;
+    let access = Access::new(options)
+        .map_err(|error| SettingError::new("the logins contradict each other").because(error))?;
+    if access.is_open() {
+        who.others = None;
+    } else if store.writable && !may_write {
+        warnings.push("--writable, and nobody may write: rw in a rule lets somebody".to_owned());
+    }
+    Ok((access, who, warnings))
+}
+
+/// What flags, variables and files say.
+fn configured(
+    args: &AccessArgs,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<AccessOptions, SettingError> {
+    let logins = |path: &PathBuf| AuthFile::read(path).map_err(|error| file("--auth-file", error));
+    let tokens =
+        |path: &PathBuf| TokenFile::read(path).map_err(|error| file("--token-file", error));
+    let key = args.sign_key.as_deref();
+    Ok(AccessOptions {
+        rules: rules(("--auth", &args.auth), (LOGINS, &variable))?,
+        files: each(&args.auth_file, logins)?,
+        tokens: rules(("--token", &args.token), (TOKENS, &variable))?,
+        token_files: each(&args.token_file, tokens)?,
+        anonymous: match &args.anonymous[..] {
+            [] => Anonymous::None,
+            scopes => Anonymous::Some(scopes.to_vec()),
+        },
+        signing: key.map(|key| signing_key("--sign-key", key)).transpose()?,
+        ..AccessOptions::default()
+    })
+}
+
+fn each<T>(
+    paths: &[PathBuf],
+    read: impl Fn(&PathBuf) -> Result<T, SettingError>,
+) -> Result<Vec<T>, SettingError> {
+    paths.iter().map(read).collect()
+}
+
+/// What a flag and a variable say, the flag first.
+fn rules<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    (flag, typed): (&str, &[SecretText]),
+    (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
+) -> Result<Vec<T>, SettingError> {
+    let typed = typed.iter().map(|text| rule(flag, &text.0));
+    let mut rules: Vec<T> = typed.collect::<Result<_, _>>()?;
+    rules.extend(of_variable(name, variable)?);
+    Ok(rules)
+}
+
+fn rule<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    place: &str,
+    text: &Secret,
+) -> Result<T, SettingError> {
+    let wrong = |error| SettingError::new(format!("{place} cannot be used")).because(error);
+    text.expose().parse().map_err(wrong)
+}
+
+/// The rules in a variable, a line each.
+fn of_variable<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+    name: &str,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<T>, SettingError> {
+    let Some(value) = variable(name) else {
+        return Ok(Vec::new());
+    };
+    let value = value
+        .into_string()
+        .map_err(|_| SettingError::new(format!("the variable {name} is not UTF-8")))?;
+    let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+    let place = format!("the variable {name}");
+    let rules = lines.map(|line| rule(&place, &Secret::new(line.to_owned())));
+    let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
+    if rules.is_empty() {
+        return Err(
+            SettingError::new(format!("the variable {name} is set and empty"))
+                .hint("unset it if everybody may come in without it"),
+        );
+    }
+    Ok(rules)
+}
+
+/// A file of logins or tokens that cannot be used.
+fn file(flag: &str, error: FileError) -> SettingError {
+    let hint = match &error.kind {
+        FileErrorKind::Hash(_) => {
+            Some("`htpasswd -nB USER` prints a line with a hash; add :ro or :rw to it")
+        }
+        FileErrorKind::Parts => Some("`htpasswd -nB USER` prints the first two parts"),
+        _ => None,
+    };
+    let told = SettingError::new(format!("{flag} cannot be used")).because(error);
+    match hint {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+/// A right to write where nobody can is a mistake, of the rule or of the server.
+fn writers_can_write(options: &AccessOptions, store: &StoreOptions) -> Result<(), SettingError> {
+    // Files may be shared with a server that can.
+    let typed = options.rules.iter().map(|rule| &rule.scope);
+    let typed = typed.chain(options.tokens.iter().map(|rule| &rule.scope));
+    let mut typed = typed.chain(others(options));
+    if store.writable || !typed.any(|scope| scope.right == Right::Write) {
+        return Ok(());
+    }
+    Err(
+        SettingError::new("a rule says rw, and the server takes no uploads")
+            .hint("add -w/--writable, or say ro"),
+    )
+}
+
+fn others(options: &AccessOptions) -> &[Scope] {
+    match &options.anonymous {
+        Anonymous::None => &[],
+        Anonymous::Some(scopes) => scopes,
+    }
+}
+
+/// What anybody may do.
+fn scopes(options: &AccessOptions) -> impl Iterator<Item = &Scope> {
+    let users = options.rules.iter().map(|rule| &rule.scope);
+    let files = options.files.iter().flat_map(|file| &file.rules);
+    let tokens = options.tokens.iter();
+    let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
+    users
+        .chain(files.map(|rule| &rule.scope))
+        .chain(tokens.map(|rule| &rule.scope))
+        .chain(others(options))
+}
+
+fn who(options: &AccessOptions) -> Who {
+    let files = options.files.iter().flat_map(|file| &file.rules);
+    let users = options.rules.iter().map(|rule| rule.user.as_str());
+    let users: HashSet<&str> = users.chain(files.map(|rule| rule.user.as_str())).collect();
+    let tokens = options.tokens.iter();
+    let tokens = tokens.chain(options.token_files.iter().flat_map(|file| &file.rules));
+    let tokens: HashSet<&str> = tokens.map(|rule| rule.token.expose()).collect();
+    Who {
+        users: users.len(),
+        tokens: tokens.len(),
+        signed: options.signing.is_some(),
+        others: Some(others(options).to_vec()),
+    }
+}

@@ -1,0 +1,226 @@
+//! What flags come to, and which of them contradict each other.
+
+use clap::Parser as _;
+
+use super::*;
+use crate::args::{Args, Command};
+use crate::message::chain;
+
+fn resolved(line: &str) -> Result<ServeSettings, SettingError> {
+    let words = line.split(' ').filter(|word| !word.is_empty());
+    let args = Args::try_parse_from(["haul", "serve"].into_iter().chain(words)).unwrap();
+    let Command::Serve(args) = args.command else {
+        panic!("{line} is another command")
+    };
+    ServeSettings::resolve(&args)
+}
+
+/// The error and its hint.
+fn wrong(line: &str) -> String {
+    let error = resolved(line).unwrap_err();
+    assert_eq!(error.exit(), crate::exit::Exit::Usage, "{line}");
+    format!("{} / {}", chain(&error), error.advice().unwrap_or("-"))
+}
+
+#[test]
+fn without_flags_a_folder_is_shared_with_this_machine_for_reading() {
+    let settings = resolved("").unwrap();
+    assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    assert!(!settings.store.writable && settings.server.access.is_open());
+    assert_eq!(settings.tls, TlsSettings::Off);
+    assert_eq!(settings.server.patience, PatienceOptions::default());
+    assert_eq!(settings.grace, Duration::from_secs(10));
+    assert_eq!(settings.who.to_string(), "to everybody");
+    assert!(settings.log.is_none() && settings.admin.is_none() && settings.warnings.is_empty());
+}
+
+#[test]
+fn each_flag_arrives() {
+    use haul_serve::store::Durability;
+    let settings = resolved(
+        "d -l :1 -l unix:/s -w --durability full --max-body 1k --quota 1M --cache-control no-store \
+         --open-files 7 --limit-rate 2k --limit-rate-total 3k --max-connections 5 --handshake-timeout 1s \
+         --header-timeout 2s --idle-timeout 3s --body-timeout 4s --min-rate 9 --grace 5s --access-log - \
+         --log-format json --admin 9090 --accept reuseport --threads 3 --cors https://a.example --cors-write \
+         --cors-credentials --sink null -q",
+    );
+    let settings = settings.unwrap();
+    assert_eq!(settings.folder, PathBuf::from("d"));
+    assert_eq!(settings.listen.len(), 2);
+    let (store, server) = (&settings.store, &settings.server);
+    assert_eq!(
+        (
+            store.writable,
+            store.durability,
+            store.quota,
+            store.open_files,
+            store.discards
+        ),
+        (true, Durability::Full, Some(1 << 20), 7, true)
+    );
+    assert_eq!(
+        (server.max_body, server.rate, server.total_rate),
+        (Some(1024), Some(2048), Some(3072))
+    );
+    assert_eq!(server.cache_control.as_ref().unwrap(), "no-store");
+    assert!(server.cors.as_ref().is_some_and(|cors| !cors.is_off()));
+    let patience = server.patience;
+    let seconds = [
+        patience.handshake,
+        patience.head,
+        patience.idle,
+        patience.grace,
+        settings.grace,
+    ];
+    assert_eq!(seconds.map(|time| time.as_secs()), [1, 2, 3, 4, 5]);
+    assert_eq!((patience.body_rate, patience.reader_rate), (9, 9));
+    assert_eq!(
+        (
+            settings.crew.accept,
+            settings.crew.threads,
+            settings.crew.connections
+        ),
+        (Accept::ReusePort, 3, 5)
+    );
+    let log = settings.log.unwrap();
+    assert_eq!(log.format, haul_serve::observe::LogFormat::Json);
+    assert_eq!(settings.admin, Some("9090".parse().unwrap()));
+    assert!(settings.quiet);
+}
+
+#[test]
+fn what_contradicts_itself_is_told_with_what_to_do() {
+    let lines = [
+        "--quota 1G",
+        "--max-body 1G",
+        "--durability none",
+        "--sink null",
+        "--auth me:s3cret:rw",
+        "--anonymous rw:/in",
+        "--key k.pem",
+        "--cert a --cert b --key c",
+        "--cors-write",
+        "--cors-credentials",
+        "--cors https://a.example --cors-write",
+        "-w --cors * --cors-credentials",
+        "--accept single --threads 2",
+        "--log-format json",
+        "--admin systemd",
+        "--auth s3cret",
+        "--auth me:s3:cret:ro",
+        "--auth me:s3cret:rx",
+        "--auth me::ro",
+        "-w --auth me:s3cret:ro --auth me:s3cret2:rw:/in",
+        "--token s3cret",
+        "--token s3cret:all",
+        "--auth-file /nope/f",
+        "--token-file /nope/f",
+        "--sign-key /nope/f",
+    ];
+    let said: Vec<String> = lines
+        .iter()
+        .map(|line| format!("{line}\n    {}", wrong(line)))
+        .collect();
+    let said = said.join("\n");
+    // No answer repeats a secret; the lines above them do.
+    let answers = said.lines().filter(|line| line.starts_with(' '));
+    assert!(!answers.clone().any(|line| line.contains("s3")), "{said}");
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn certificates_have_a_key_each_or_hold_it() {
+    let pair = |certificate: &str, key: &str| Pair {
+        certificate: certificate.into(),
+        key: key.into(),
+    };
+    let tls = |line: &str| resolved(line).unwrap().tls;
+    assert_eq!(
+        tls("--cert a --key b --cert c --key d"),
+        TlsSettings::Files(vec![pair("a", "b"), pair("c", "d")])
+    );
+    assert_eq!(
+        tls("--cert both"),
+        TlsSettings::Files(vec![pair("both", "both")])
+    );
+    assert_eq!(tls("--self-signed"), TlsSettings::SelfSigned);
+}
+
+#[test]
+fn who_may_do_what_in_words() {
+    let who = |line: &str| resolved(line).unwrap().who.to_string();
+    assert_eq!(who("-w"), "to everybody");
+    assert_eq!(who("--anonymous ro"), "to everybody (ro)");
+    assert_eq!(
+        who("-w --auth a:b:rw:/x --auth a:b:ro --auth c:d:ro --token t:ro"),
+        "to 2 users, 1 token"
+    );
+    assert_eq!(
+        who("-w --token t:rw --anonymous ro:/pub"),
+        "to 1 token, and to everybody (ro:/pub)"
+    );
+}
+
+#[test]
+fn a_server_that_nobody_may_write_to_is_worth_a_word() {
+    let warnings = |line: &str| resolved(line).unwrap().warnings;
+    assert!(warnings("-w").is_empty());
+    assert!(warnings("-w --auth a:b:rw:/in").is_empty());
+    let said = warnings("-w --auth a:b:ro");
+    assert!(said[0].contains("nobody may write"), "{said:?}");
+    // Whoever may write without a login is a matter of where we listen.
+    let strangers = |line: &str| resolved(line).unwrap().who.lets_strangers_write();
+    assert!(strangers("-w") && strangers("-w --auth a:b:ro --anonymous rw"));
+    assert!(!strangers("-w --auth a:b:rw") && !strangers("-w --auth a:b:rw --anonymous ro"));
+}
+
+#[test]
+fn connections_want_descriptors() {
+    let args = |line: &str| {
+        let words = ["haul", "serve"].into_iter().chain(line.split(' '));
+        match Args::try_parse_from(words).unwrap().command {
+            Command::Serve(args) => args.limits,
+            _ => panic!("{line} is another command"),
+        }
+    };
+    let store = StoreOptions {
+        open_files: 1000,
+        ..StoreOptions::default()
+    };
+    let warned = |line, allowed| descriptors(&args(line), &store, allowed).is_some();
+    assert!(warned("--max-connections 4000", Some(5063)));
+    assert!(!warned("--max-connections 4000", Some(5064)));
+    assert!(!warned("--max-connections 4000", None));
+    // What was not asked for need not be had.
+    assert!(!warned("-q", Some(10)));
+}
+
+#[test]
+fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
+    let of = |name: &'static str, value: &'static str| {
+        let args = Args::try_parse_from(["haul", "serve"]).unwrap();
+        let Command::Serve(args) = args.command else {
+            panic!("another command")
+        };
+        let store = StoreOptions {
+            writable: true,
+            ..StoreOptions::default()
+        };
+        let variable = |asked: &str| (asked == name).then(|| value.into());
+        access::access(&args.access, &store, variable)
+            .map(|(_, who, _)| who.to_string())
+            .map_err(|error| chain(&error))
+    };
+    assert_eq!(
+        of("HAUL_AUTH", "a:b:rw\n\n c:d:ro:/x \n"),
+        Ok("to 2 users".into())
+    );
+    assert_eq!(of("HAUL_TOKEN", "t:rw"), Ok("to 1 token".into()));
+    for (name, value) in [("HAUL_AUTH", ""), ("HAUL_AUTH", " \n"), ("HAUL_TOKEN", "")] {
+        let error = of(name, value).unwrap_err();
+        assert_eq!(error, format!("the variable {name} is set and empty"));
+    }
+    let error = of("HAUL_AUTH", "a:s3cret").unwrap_err();
+    assert!(error.starts_with("the variable HAUL_AUTH cannot be used: a login is written"));
+    assert!(!error.contains("s3cret"));
+}

@@ -1,0 +1,106 @@
+//! `haul serve` as its users start it: what it says, where it listens, what it serves, how it ends.
+//!
+//! Each server listens on a port that the system chooses, and says which; requests are plain text on a socket, since what
+//! the service makes of them is judged elsewhere.
+
+mod access;
+mod ends;
+mod places;
+mod refused;
+mod sign;
+mod starts;
+
+use std::time::Duration;
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::harness::{Haul, LIMIT, Ran, Running};
+
+/// A server that listens.
+struct Served {
+    running: Running,
+    /// Host and port of the first address.
+    address: String,
+    /// What it said so far, without colours.
+    said: Vec<String>,
+}
+
+/// A folder with one file in it.
+fn shelf() -> Haul {
+    let haul = Haul::new();
+    std::fs::create_dir(haul.path("d")).unwrap();
+    haul.write("d/a.txt", "hello");
+    haul
+}
+
+/// `haul serve d` on a port of its own.
+async fn serve(haul: &Haul, flags: &[&str]) -> Served {
+    let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
+    listening(haul.start(&args)).await
+}
+
+/// Waits until a server says where it is.
+async fn listening(mut running: Running) -> Served {
+    let mut said = Vec::new();
+    let read = async {
+        while let Some(line) = running.stderr.next_line().await.unwrap() {
+            said.push(line.clone());
+            if let Some((_, url)) = line.split_once("listening on ") {
+                return url.to_owned();
+            }
+        }
+        panic!("it does not listen: {said:#?}");
+    };
+    let url = within(LIMIT, read).await;
+    let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
+    Served {
+        address: address.trim_end_matches('/').to_owned(),
+        running,
+        said,
+    }
+}
+
+impl Served {
+    /// One request on a connection of its own; gives the whole answer.
+    async fn ask(&self, head: &str, body: &str) -> String {
+        ask(&self.address, head, body).await
+    }
+
+    /// Ends it as an administrator does, and waits.
+    async fn end(self) -> Ran {
+        self.running.signal(rustix::process::Signal::TERM);
+        self.running.end().await
+    }
+}
+
+/// One request; the first line and further fields come as `head`.
+async fn ask(address: &str, head: &str, body: &str) -> String {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let length = body.len();
+        let text = format!(
+            "{}\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}",
+            first_and_fields(head)
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    within(Duration::from_secs(20), asked).await
+}
+
+fn first_and_fields(head: &str) -> String {
+    let mut lines = head.lines();
+    let first = lines.next().unwrap();
+    let fields: String = lines.map(|field| format!("\r\n{field}")).collect();
+    format!("{first} HTTP/1.1{fields}")
+}
+
+#[track_caller]
+fn assert_status(answer: &str, status: u16) {
+    let start = format!("HTTP/1.1 {status} ");
+    assert!(answer.starts_with(&start), "not {status}: {answer}");
+}

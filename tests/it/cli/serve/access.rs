@@ -1,0 +1,98 @@
+//! Logins, tokens and variables reach the server; what is likely not meant is warned of.
+
+use super::{assert_status, listening, serve, shelf};
+use crate::cli::harness::Haul;
+
+/// `me:pw`
+const ME: &str = "Authorization: Basic bWU6cHc=";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_keeps_others_out() {
+    let haul = shelf();
+    let flags = ["-w", "--auth", "me:pw:rw", "--token", "t0k:ro"];
+    let served = serve(&haul, &flags).await;
+    assert!(
+        served.said[0].ends_with("writable, to 1 user, 1 token"),
+        "{:?}",
+        served.said
+    );
+    assert_status(&served.ask("GET /a.txt", "").await, 401);
+    assert_status(&served.ask(&format!("GET /a.txt\n{ME}"), "").await, 200);
+    assert_status(&served.ask(&format!("PUT /b.txt\n{ME}"), "b").await, 201);
+    let bearer = "Authorization: Bearer t0k";
+    assert_status(&served.ask(&format!("GET /a.txt\n{bearer}"), "").await, 200);
+    assert_status(
+        &served.ask(&format!("PUT /c.txt\n{bearer}"), "c").await,
+        403,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_come_from_variables_and_files_too() {
+    let haul = shelf().with("HAUL_AUTH", "me:pw:ro\nyou:pw2:ro:/x");
+    let tokens = haul.write("tokens", "# of the build\nabc:ro\n");
+    let served = serve(&haul, &["--token-file", &tokens, "--anonymous", "ro:/pub"]).await;
+    let who = "read-only, to 2 users, 1 token, and to everybody (ro:/pub)";
+    assert!(served.said[0].ends_with(who), "{:?}", served.said);
+    assert_status(&served.ask("GET /a.txt", "").await, 401);
+    assert_status(&served.ask("GET /pub/none", "").await, 404);
+    assert_status(&served.ask(&format!("GET /a.txt\n{ME}"), "").await, 200);
+    let bearer = "Authorization: Bearer abc";
+    assert_status(&served.ask(&format!("GET /a.txt\n{bearer}"), "").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hashed_passwords_let_in() {
+    // bcrypt of "pw" at its least cost.
+    let haul = shelf();
+    let hash = "$2y$04$ezCDaSu3tjg4iLRHhuGM0.dfYXLU4v08t/MnnANSft5qD/iUez4iS";
+    let users = haul.write("users", format!("me:{hash}:ro\n"));
+    let served = serve(&haul, &["--auth-file", &users]).await;
+    assert_status(&served.ask("GET /a.txt", "").await, 401);
+    assert_status(&served.ask(&format!("GET /a.txt\n{ME}"), "").await, 200);
+}
+
+/// What is warned of, until it listens to signals and has said all.
+async fn warned(haul: &Haul, args: &[&str]) -> String {
+    let served = listening(haul.start(args)).await;
+    let ran = served.end().await;
+    ran.assert_code(0);
+    ran.stderr
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_strangers_could_do_is_warned_of() {
+    let haul = shelf();
+    let open = "may put and delete files";
+    let clear = "passwords and tokens travel in clear";
+    for (flags, is_open, is_clear) in [
+        (&["-l", "0.0.0.0:0", "-w"][..], true, false),
+        (&["-l", "0.0.0.0:0"], false, false),
+        (&["-l", "127.0.0.1:0", "-w"], false, false),
+        (&["-l", "0.0.0.0:0", "-w", "--auth", "a:b:rw"], false, true),
+        (
+            &["-l", "0.0.0.0:0", "-w", "--auth", "a:b:rw", "--self-signed"],
+            false,
+            false,
+        ),
+        (&["-l", "127.0.0.1:0", "--auth", "a:b:ro"], false, false),
+    ] {
+        let said = warned(&haul, &[&["serve", "d"], flags].concat()).await;
+        assert_eq!(said.contains(open), is_open, "{flags:?}: {said}");
+        assert_eq!(said.contains(clear), is_clear, "{flags:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_secrets_that_all_can_read_are_warned_of() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let haul = shelf();
+    let tokens = haul.write("tokens", "abc:ro\n");
+    for (mode, is_warned) in [(0o644, true), (0o640, false)] {
+        std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(mode)).unwrap();
+        let args = ["serve", "d", "-l", "127.0.0.1:0", "--token-file", &tokens];
+        let said = warned(&haul, &args).await;
+        let told = said.contains("can be read by every user of this machine");
+        assert_eq!(told, is_warned, "{mode:o}: {said}");
+    }
+}

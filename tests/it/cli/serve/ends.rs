@@ -1,0 +1,174 @@
+//! D14: how a server ends, and what does not end it.
+
+use std::os::unix::net::UnixDatagram;
+
+use haul_lab::within;
+use rustix::process::Signal;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{LIMIT, Served, assert_status, serve, shelf};
+
+/// An upload that is under way: its first half was sent, and taken.
+async fn half_an_upload(served: &Served) -> TcpStream {
+    let mut stream = TcpStream::connect(&served.address).await.unwrap();
+    let head =
+        "PUT /up.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // That it goes on says that the request has begun.
+    let mut answer = [0; 64];
+    let length = within(LIMIT, stream.read(&mut answer)).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 100"));
+    stream.write_all(b"01234").await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d14_requests_that_are_under_way_are_finished() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let haul = shelf();
+        let mut served = serve(&haul, &["-w"]).await;
+        let mut upload = half_an_upload(&served).await;
+        served.running.signal(signal);
+        let said = served.running.until("stopping").await;
+        assert!(said.contains("have 10 s to end"), "{said}");
+        upload.write_all(b"56789").await.unwrap();
+        let mut answer = String::new();
+        within(LIMIT, upload.read_to_string(&mut answer))
+            .await
+            .unwrap();
+        assert_status(&answer, 201);
+        // As clients do; the server lingers for one that may still be sending.
+        drop(upload);
+        served.running.end().await.assert_code(0);
+        assert_eq!(std::fs::read(haul.path("d/up.txt")).unwrap(), b"0123456789");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn d14_what_takes_longer_than_the_grace_is_cut_off_and_told() {
+    let haul = shelf();
+    let served = serve(&haul, &["-w", "--grace", "200ms"]).await;
+    let _upload = half_an_upload(&served).await;
+    let ran = served.end().await;
+    ran.assert_code(1)
+        .assert_says("error: requests were cut off that took longer than 0.2 s")
+        .assert_says("hint: --grace");
+    assert!(!haul.path("d/up.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_does_not_wait() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["-w", "--grace", "1h"]).await;
+    let _upload = half_an_upload(&served).await;
+    served.running.signal(Signal::INT);
+    served.running.until("have 3600 s to end").await;
+    served.running.signal(Signal::TERM);
+    served.running.end().await.assert_code(130);
+    assert!(!haul.path("d/up.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_has_files_read_again_and_ends_nothing() {
+    let haul = shelf();
+    let log = haul.path("log");
+    let mut served = serve(&haul, &["--access-log", log.to_str().unwrap()]).await;
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    std::fs::rename(&log, haul.path("log.1")).unwrap();
+    served.running.signal(Signal::HUP);
+    served.running.until("haul: reloaded").await;
+    assert_status(&served.ask("GET /later.txt", "").await, 404);
+    served.end().await.assert_code(0);
+    let read = |name| std::fs::read_to_string(haul.path(name)).unwrap();
+    let line = read("log");
+    assert!(line.contains("\"GET /later.txt HTTP/1.1\" 404 "), "{line}");
+    // Lines gather for a moment, so the first may be in either.
+    let all = read("log.1") + &line;
+    assert!(all.contains("\"GET /a.txt HTTP/1.1\" 200 5"), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_may_be_standard_output() {
+    let haul = shelf();
+    let flags = ["--access-log", "-", "--log-format", "json"];
+    let served = serve(&haul, &flags).await;
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    let ran = served.end().await;
+    ran.assert_code(0);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 1, "{ran:#?}");
+    assert!(lines[0].starts_with('{') && lines[0].contains("/a.txt"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_wrong_while_it_runs_is_told_unasked() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["--access-log", "/dev/full"]).await;
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    let told = served
+        .running
+        .until("the access log cannot be written")
+        .await;
+    assert!(told.contains("WARN"), "{told}");
+    let ran = served.end().await;
+    ran.assert_code(0)
+        .assert_says("warning: the access log is not complete");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_manager_is_told() {
+    let haul = shelf();
+    let manager = UnixDatagram::bind(haul.path("notify")).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let place = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with("NOTIFY_SOCKET", &place);
+    let mut served = serve(&haul, &[]).await;
+    served.running.signal(Signal::HUP);
+    served.running.until("haul: reloaded").await;
+    served.end().await.assert_code(0);
+    // All of it waits in the socket by now.
+    let mut told = Vec::new();
+    let mut buffer = [0; 256];
+    for _ in 0..4 {
+        let length = manager.recv(&mut buffer).unwrap();
+        let text = String::from_utf8_lossy(&buffer[..length]);
+        told.push(text.split(['\n', ' ']).next().unwrap().to_owned());
+    }
+    assert_eq!(told, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]);
+}
+
+/// The window that it was started in is closed: whoever did that means it to end.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_its_terminal_is_its_end() {
+    use std::io::{BufRead as _, BufReader, Read as _};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    let haul = shelf();
+    let said = haul.path("said");
+    mkfifoat(CWD, &said, Mode::RUSR | Mode::WUSR).unwrap();
+    let line = format!(
+        "exec {} serve d -l 127.0.0.1:0 2>said",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut terminal = haul.on_terminal(&line).spawn().unwrap();
+    let begun = tokio::task::spawn_blocking(move || {
+        let mut said = BufReader::new(std::fs::File::open(said).unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it does not listen");
+        }
+        said
+    });
+    let mut said = within(LIMIT, begun).await.unwrap();
+    terminal.kill().await.unwrap();
+    // To its end, which comes with that of the server.
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).map(|_| rest)
+    });
+    let rest = within(LIMIT, ended).await.unwrap().unwrap();
+    assert!(rest.contains("haul: stopping"), "{rest}");
+}

@@ -1,0 +1,89 @@
+//! Where a server listens: several addresses, socket files, sockets that were handed over, the admin endpoint.
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use super::{LIMIT, ask, assert_status, listening, serve, shelf};
+
+async fn ask_socket(path: &std::path::Path, target: &str) -> String {
+    let asked = async {
+        let mut stream = UnixStream::connect(path).await.unwrap();
+        let text = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    within(LIMIT, asked).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_addresses_and_a_socket_file_that_goes() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["-l", "127.0.0.1:0", "-l", "unix:s.sock"]).await;
+    let second = served.running.until("listening on http").await;
+    let second = second.split("//").nth(1).unwrap().trim_end_matches('/');
+    assert_ne!(second, served.address);
+    served.running.until("listening on unix:/").await;
+    assert_status(&ask(second, "GET /a.txt", "").await, 200);
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    assert_status(&ask_socket(&haul.path("s.sock"), "/a.txt").await, 200);
+    served.end().await.assert_code(0);
+    assert_eq!(haul.listing(), ["d"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_interface_is_told_by_addresses_that_work() {
+    let haul = shelf();
+    let served = listening(haul.start(&["serve", "d", "-l", ":0"])).await;
+    assert!(
+        served.address.starts_with("127.0.0.1:"),
+        "{:?}",
+        served.said
+    );
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_was_handed_over_is_taken() {
+    let haul = shelf();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let line = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve d -l systemd";
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", line, env!("CARGO_BIN_EXE_haul")])
+        .current_dir(haul.dir.path())
+        .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+            listener,
+        )))
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let served = listening(crate::cli::harness::Running::of(command.spawn().unwrap())).await;
+    assert_eq!(served.address, address);
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    served.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_admin_endpoint_tells_of_health_and_numbers() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["--admin", "127.0.0.1:0"]).await;
+    let line = served.running.until("metrics at ").await;
+    let admin = line.split("//").nth(1).unwrap();
+    let admin = admin.strip_suffix("/metrics").unwrap();
+    assert_status(&served.ask("GET /a.txt", "").await, 200);
+    assert_status(&ask(admin, "GET /healthz", "").await, 200);
+    let metrics = ask(admin, "GET /metrics", "").await;
+    assert!(metrics.contains("haul_build_info"), "{metrics}");
+    assert_status(&served.ask("GET /metrics", "").await, 404);
+    served.end().await.assert_code(0);
+    let mut served = serve(&haul, &["--admin", "unix:admin.sock"]).await;
+    served.running.until("metrics at unix:/").await;
+    let answer = ask_socket(&haul.path("admin.sock"), "/healthz").await;
+    assert_status(&answer, 200);
+    served.end().await.assert_code(0);
+    assert_eq!(haul.listing(), ["d"]);
+}

@@ -1,0 +1,93 @@
+//! Why a server does not begin, in the words of somebody who does it for the first time.
+
+use haul_lab::Authority;
+
+use super::{serve, shelf};
+use crate::cli::harness::Haul;
+
+/// Runs it to an end that must come by itself.
+async fn refused(haul: &Haul, args: &[&str], code: i32) -> String {
+    let ran = haul.run(&[&["serve"], args].concat()).await;
+    ran.assert_code(code);
+    assert_eq!(ran.stdout, "");
+    assert!(ran.stderr.contains("hint: "), "{ran:#?}");
+    assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    let line = args.join(" ");
+    let said = ran.told(haul, None);
+    format!("{line}\n{}", said.trim_end()).replace(haul.dir.path().to_str().unwrap(), "[DIR]")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folders() {
+    let haul = shelf();
+    haul.write("file", "f");
+    std::fs::create_dir(haul.path("odd")).unwrap();
+    haul.write("odd/.haul", "not a folder");
+    let said = [
+        refused(&haul, &["none"], 4).await,
+        refused(&haul, &["https://example.com/"], 4).await,
+        refused(&haul, &["file"], 4).await,
+        refused(&haul, &["d/a.txt/b"], 4).await,
+        refused(&haul, &["odd", "-w"], 4).await,
+        refused(&haul, &["d", "--access-log", "none/log"], 4).await,
+    ];
+    insta::assert_snapshot!("refused-folders", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses() {
+    let haul = shelf();
+    haul.write("file", "f");
+    let said = [
+        refused(&haul, &["d", "-l", "192.0.2.1:8080"], 5).await,
+        refused(&haul, &["d", "-l", "unix:none/s.sock"], 4).await,
+        refused(&haul, &["d", "-l", "unix:file"], 4).await,
+        refused(&haul, &["d", "-l", "systemd"], 2).await,
+        refused(&haul, &["d", "-l", "localhost"], 2).await,
+        refused(&haul, &["d", "-l", "http://localhost:80"], 2).await,
+        refused(&haul, &["d", "-l", "127.0.0.1:99999"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-addresses", said.join("\n\n"));
+    let served = serve(&haul, &[]).await;
+    let taken = served.address.as_str();
+    for args in [["d", "-l", taken], ["d", "--admin", taken]] {
+        let args = [&args[..], &["-l", "127.0.0.1:0"]].concat();
+        let said = refused(&haul, &args, 5).await;
+        assert!(said.contains("is taken by another server"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn certificates() {
+    let haul = shelf();
+    let issued = Authority::new().issue(&["localhost"]);
+    haul.write("cert.pem", &issued.certificate);
+    haul.write("key.pem", &issued.key);
+    haul.write("other.pem", Authority::new().issue(&["localhost"]).key);
+    haul.write("junk.pem", "junk");
+    let said = [
+        refused(&haul, &["d", "--cert", "none.pem"], 2).await,
+        refused(&haul, &["d", "--cert", "cert.pem"], 2).await,
+        refused(&haul, &["d", "--cert", "key.pem", "--key", "cert.pem"], 2).await,
+        refused(&haul, &["d", "--cert", "cert.pem", "--key", "other.pem"], 2).await,
+        refused(&haul, &["d", "--cert", "junk.pem", "--key", "key.pem"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-certificates", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_few_descriptors_are_told_before_anybody_connects() {
+    let haul = shelf();
+    let line = "ulimit -n 18 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 8";
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", line, env!("CARGO_BIN_EXE_haul")])
+        .current_dir(haul.dir.path())
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let output = haul_lab::within(super::LIMIT, command.output()).await;
+    let ran = crate::cli::harness::Ran::of(output.unwrap());
+    ran.assert_code(4)
+        .assert_says("error: cannot start threads: Too many open files")
+        .assert_says("hint: ulimit -n N");
+}

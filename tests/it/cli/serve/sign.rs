@@ -1,0 +1,88 @@
+//! `haul sign`: URLs on standard output, keys that are nobody else's.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{assert_status, serve, shelf};
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signed_url_opens_what_it_is_for() {
+    let haul = shelf();
+    let made = haul.run(&["sign", "--new-key", "k"]).await;
+    made.assert_code(0).assert_says("haul: made k");
+    assert_eq!(made.stdout, "");
+    let mode = haul.path("k").metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let served = serve(&haul, &["-w", "--sign-key", "k"]).await;
+    assert!(served.said[0].ends_with("to signed URLs"));
+    let url = format!("http://{}/a.txt", served.address);
+    let signed = haul.run(&["sign", &url, "--key", "k"]).await;
+    signed.assert_code(0);
+    assert_eq!(
+        (signed.stderr.as_str(), signed.stdout.lines().count()),
+        ("", 1)
+    );
+    haul.run(&["get", &url, "-o", "1"]).await.assert_code(5);
+    let signed = signed.stdout.trim_end();
+    haul.run(&["get", signed, "-o", "2"]).await.assert_code(0);
+    assert_eq!(std::fs::read(haul.path("2")).unwrap(), b"hello");
+    // It is for reading, and for nothing else.
+    let target = signed.split_once(&served.address).unwrap().1;
+    assert_status(&served.ask(&format!("PUT {target}"), "x").await, 403);
+    let flags = ["--key", "k", "--method", "put", "--expires", "7d"];
+    let put = haul.run(&[&["sign", &url][..], &flags].concat()).await;
+    put.assert_code(0);
+    let target = put.stdout.trim_end().split_once(&served.address).unwrap().1;
+    assert_status(&served.ask(&format!("PUT {target}"), "x").await, 204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_not_overwritten_and_no_two_are_the_same() {
+    let haul = Haul::new();
+    for name in ["a", "b"] {
+        haul.run(&["sign", "--new-key", name]).await.assert_code(0);
+    }
+    let read = |name: &str| std::fs::read(haul.path(name)).unwrap();
+    let (a, b) = (read("a"), read("b"));
+    assert!(a != b && a.len() == 65);
+    let ran = haul.run(&["sign", "--new-key", "a"]).await;
+    ran.assert_code(4).assert_says("hint: with a new key");
+    assert_eq!(read("a"), a);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_signed_is_told() {
+    let haul = Haul::new();
+    haul.write("short", "0123456789");
+    haul.write("long", "0123456789abcdef");
+    let url = "https://files.example/a.txt";
+    let mut said = Vec::new();
+    for args in [
+        &[][..],
+        &[url],
+        &[url, "--key", "none"],
+        &[url, "--key", "short"],
+        &["files.example/a.txt", "--key", "long"],
+        &["https://files.example/a%2fb", "--key", "long"],
+        &[url, "--key", "long", "--method", "POST"],
+        &[url, "--key", "long", "--expires", "soon"],
+        &[url, "--new-key", "new"],
+    ] {
+        let ran = haul.run(&[&["sign"], args].concat()).await;
+        ran.assert_code(2);
+        assert_eq!(ran.stdout, "");
+        said.push(format!("{}\n{}", args.join(" "), ran.told(&haul, None)));
+    }
+    insta::assert_snapshot!("sign-refused", said.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_all_can_read_is_warned_of_and_used() {
+    let haul = Haul::new();
+    let key = haul.write("k", "0123456789abcdef");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
+    ran.assert_code(0)
+        .assert_says("warning: k can be read by every user");
+    assert!(ran.stdout.starts_with("http://h/a?haul-expires="));
+}

@@ -1,0 +1,165 @@
+//! What is served by which flags, and what is said at the start.
+
+use haul_lab::Authority;
+
+use super::{assert_status, listening, serve, shelf};
+use crate::cli::harness::Haul;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_is_shared_for_reading() {
+    let haul = shelf();
+    let served = serve(&haul, &[]).await;
+    let folder = haul.path("d").canonicalize().unwrap();
+    assert_eq!(
+        served.said,
+        [
+            format!(
+                "haul: serving {}, read-only, to everybody",
+                folder.display()
+            ),
+            format!("haul: listening on http://{}/", served.address),
+        ]
+    );
+    let answer = served.ask("GET /a.txt", "").await;
+    assert_status(&answer, 200);
+    assert!(answer.ends_with("\r\n\r\nhello"), "{answer}");
+    assert_status(&served.ask("PUT /b.txt", "b").await, 405);
+    assert_eq!(haul.listing(), ["d"]);
+    assert_eq!(super::super::harness::names(&haul.path("d")), ["a.txt"]);
+    let ran = served.end().await;
+    ran.assert_code(0);
+    assert_eq!(ran.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_current_folder_is_served_when_none_is_named() {
+    let haul = Haul::new();
+    haul.write("here.txt", "here");
+    let served = listening(haul.start(&["serve", "-l", "127.0.0.1:0"])).await;
+    let answer = served.ask("GET /here.txt", "").await;
+    assert_status(&answer, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_are_taken_when_wanted_within_their_limits() {
+    let haul = shelf();
+    let flags = [
+        "-w",
+        "--max-body",
+        "1k",
+        "--quota",
+        "20",
+        "--durability",
+        "full",
+    ];
+    let served = serve(&haul, &flags).await;
+    assert!(served.said[0].contains("writable, to everybody"));
+    assert_status(&served.ask("PUT /new/b.txt", "bytes").await, 201);
+    assert_eq!(std::fs::read(haul.path("d/new/b.txt")).unwrap(), b"bytes");
+    let long = "x".repeat(1025);
+    assert_status(&served.ask("PUT /c.txt", &long).await, 413);
+    // Ten are there already.
+    assert_status(&served.ask("PUT /c.txt", "0123456789a").await, 507);
+    assert_status(&served.ask("DELETE /new/b.txt", "").await, 204);
+    assert!(!haul.path("d/new/b.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_earlier_run_left_is_removed_and_told() {
+    let haul = shelf();
+    let served = serve(&haul, &["-w"]).await;
+    served.end().await.assert_code(0);
+    haul.write("d/.haul/.haul-put-4000000-0", "half an upload");
+    let mut again = haul.start(&["serve", "d", "-w", "-l", "127.0.0.1:0"]);
+    again.until("removed 1 unfinished upload of").await;
+    assert!(!haul.path("d/.haul/.haul-put-4000000-0").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_carry_the_cache_control_that_was_given() {
+    let haul = shelf();
+    let served = serve(&haul, &["--cache-control", "max-age=7"]).await;
+    let answer = served.ask("GET /a.txt", "").await.to_ascii_lowercase();
+    assert!(answer.contains("cache-control: max-age=7\r\n"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_way_to_accept_serves() {
+    let haul = shelf();
+    for way in ["work-stealing", "reuseport", "round-robin", "single"] {
+        let served = serve(&haul, &["--accept", way]).await;
+        assert_status(&served.ask("GET /a.txt", "").await, 200);
+        served.end().await.assert_code(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_of_its_own_comes_with_its_fingerprint() {
+    let haul = shelf();
+    let mut served = serve(&haul, &["--self-signed"]).await;
+    let line = served.running.until("fingerprint").await;
+    let fingerprint = line.rsplit(' ').next().unwrap();
+    assert_eq!(fingerprint.split(':').count(), 32, "{line}");
+    let url = format!("https://{}/a.txt", served.address);
+    haul.run(&["get", &url]).await.assert_code(5);
+    haul.run(&["get", "-k", &url]).await.assert_code(0);
+    assert_eq!(std::fs::read(haul.path("a.txt")).unwrap(), b"hello");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_is_shown_and_read_again_when_it_changes() {
+    let haul = shelf();
+    let old = Authority::new();
+    let issued = old.issue(&["127.0.0.1"]);
+    let both = |issued: &haul_lab::Issued| format!("{}{}", issued.certificate, issued.key);
+    let cert = haul.write("both.pem", both(&issued));
+    haul.write("old.pem", old.pem());
+    let mut served = serve(&haul, &["--cert", &cert]).await;
+    assert!(served.said[1].contains("listening on https://"));
+    let url = format!("https://{}/a.txt", served.address);
+    haul.run(&["get", "--cacert", "old.pem", "-o", "1", &url])
+        .await
+        .assert_code(0);
+    let new = Authority::new();
+    haul.write("new.pem", new.pem());
+    // Half of a pair first: it stays as it was, and that is told once.
+    haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate);
+    served
+        .running
+        .until("the certificate stays as it was")
+        .await;
+    haul.run(&["get", "--cacert", "old.pem", "-o", "2", &url])
+        .await
+        .assert_code(0);
+    haul.write("both.pem", both(&new.issue(&["127.0.0.1"])));
+    served.running.signal(rustix::process::Signal::HUP);
+    served.running.until("haul: reloaded").await;
+    haul.run(&["get", "--cacert", "new.pem", "-o", "3", &url])
+        .await
+        .assert_code(0);
+    served.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quiet_is_quiet() {
+    let haul = shelf();
+    let socket = haul.path("s.sock");
+    let address = format!("unix:{}", socket.display());
+    // With a service manager to say when it is ready, since it says nothing itself.
+    let manager = std::os::unix::net::UnixDatagram::bind(haul.path("notify")).unwrap();
+    let place = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with("NOTIFY_SOCKET", &place);
+    let running = haul.start(&["serve", "d", "-q", "-w", "-l", &address, "-l", "0.0.0.0:0"]);
+    let mut told = [0; 64];
+    let length = tokio::task::spawn_blocking(move || manager.recv(&mut told).map(|n| (n, told)));
+    let (length, told) = haul_lab::within(super::LIMIT, length)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(&told[..length], b"READY=1");
+    running.signal(rustix::process::Signal::INT);
+    let ran = running.end().await;
+    ran.assert_code(0);
+    // The manager is gone by the time it could be told of the end.
+    assert!(!ran.stderr.contains("serving") && !ran.stderr.contains("may put and delete"));
+}
