@@ -52,7 +52,7 @@ const WAYS: [&[&str]; 4] = [
         "--accept",
         "round-robin",
     ],
-    &["--writable", "--durability", "file", "--accept", "single"],
+    &["--writable", "--durability", "full", "--accept", "single"],
 ];
 
 /// When a server was killed, in ticks: before it was, and when it was dead.
