@@ -33,6 +33,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long what comes after an answer is read and dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// The same when the server ends.
+const LAST: Duration = Duration::from_millis(500);
+
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
 const BUFFER: usize = 256 << 10;
 
@@ -170,7 +173,7 @@ impl Driver {
             Err(error) => Err(error),
             Ok(()) => {
                 // Whatever is the matter now, the answers were given.
-                let _ = leave(wire, &self.line).await;
+                let _ = self.leave(wire).await;
                 Ok(())
             }
         }
@@ -221,24 +224,30 @@ impl Driver {
         })
         .await
     }
-}
 
-/// Ends a connection so that its last answer arrives.
-async fn leave<S: Transport>(mut wire: Wire<S>, line: &Line) -> io::Result<()> {
-    let may_have_more = line.may_have_more();
-    // Of a plain socket, closing says as much in one call less.
-    if may_have_more || S::HAS_FAREWELL {
-        wire.shutdown().await?;
-    }
-    if may_have_more {
+    /// Ends a connection so that its last answer arrives.
+    async fn leave<S: Transport>(&self, mut wire: Wire<S>) -> io::Result<()> {
+        let may_have_more = self.line.may_have_more();
+        // Of a plain socket, closing says as much in one call less.
+        if may_have_more || S::HAS_FAREWELL {
+            wire.shutdown().await?;
+        }
+        if !may_have_more {
+            return Ok(());
+        }
         let mut buffer = vec![0; 16 << 10];
         let drained = async {
             while wire.read(&mut buffer).await? > 0 {}
             Ok(())
         };
-        return tokio::time::timeout(LINGER, drained)
-            .await
-            .unwrap_or(Ok(()));
+        let server_ends = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(LAST).await;
+        };
+        tokio::select! {
+            drained = drained => drained,
+            () = tokio::time::sleep(LINGER) => Ok(()),
+            () = server_ends => Ok(()),
+        }
     }
-    Ok(())
 }

@@ -42,8 +42,8 @@ pub(crate) struct Line {
     any_finished: AtomicBool,
     /// Whether the peer has said that it sends no more.
     peer_ended: AtomicBool,
-    /// Whether a request had a body.
-    had_body: AtomicBool,
+    /// Whether a request's body was not read to its end.
+    has_unread: AtomicBool,
     /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
     /// Of those, bytes that the peer had taken at the last look.
@@ -85,7 +85,7 @@ impl Line {
             finished: Mutex::default(),
             any_finished: AtomicBool::new(false),
             peer_ended: AtomicBool::new(false),
-            had_body: AtomicBool::new(false),
+            has_unread: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
@@ -148,14 +148,14 @@ impl Line {
         self.peer_ended.store(true, Ordering::Relaxed);
     }
 
-    /// A request has a body.
-    pub(crate) fn has_body(&self) {
-        self.had_body.store(true, Ordering::Relaxed);
+    /// Nobody read a request's body to its end.
+    pub(crate) fn leaves_unread(&self) {
+        self.has_unread.store(true, Ordering::Relaxed);
     }
 
     /// Whether something may still come that nobody waits for.
     pub(crate) fn may_have_more(&self) -> bool {
-        self.had_body.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
+        self.has_unread.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
     }
 
     /// Bytes went to the system.

@@ -1,4 +1,4 @@
-//! A request's body as it comes in, with its peer's pace watched.
+//! A request's body as it comes in, with its peer's pace watched, and with an eye on whether anybody read it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,6 +30,11 @@ impl Inbound {
             has_begun: false,
             came: 0,
         }
+    }
+
+    /// Its bytes, where they are known beforehand.
+    pub(crate) fn len(&self) -> Option<u64> {
+        self.body.size_hint().exact()
     }
 
     /// Whether it is known that nothing more comes.
@@ -64,6 +69,9 @@ impl Stream for Inbound {
 
 impl Drop for Inbound {
     fn drop(&mut self) {
+        if !self.body.is_end_stream() {
+            self.line.leaves_unread();
+        }
         if self.has_begun {
             let now = self.line.now();
             self.line.patience().body_done(now);

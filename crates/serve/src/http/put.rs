@@ -163,6 +163,19 @@ pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
     conditions.for_write(meta.map(current)) == Outcome::Proceed
 }
 
+/// Looks whether conditions hold before the body is asked for: nobody sends a gigabyte to learn that it was not wanted. What counts is
+/// the look at the end.
+async fn look(line: &Arc<Line>, key: &Key, conditions: &Conditions) -> Result<(), StoreError> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let store = Arc::clone(&line.server.store);
+    let (key, conditions) = (key.clone(), conditions.clone());
+    let _pause = line.pause();
+    let check = move || store.check(&key, &|meta| holds(&conditions, meta));
+    line.server.disk.run(check).await
+}
+
 /// Puts what a source gives.
 pub(crate) async fn put(
     line: &Arc<Line>,
@@ -177,13 +190,7 @@ pub(crate) async fn put(
         digests,
         most,
     } = asked;
-    if !conditions.is_empty() {
-        // Nobody sends a gigabyte to learn that it was not wanted; what counts is the look at the end.
-        let (store, key, conditions) = (Arc::clone(&store), key.clone(), conditions.clone());
-        let _pause = line.pause();
-        disk.run(move || store.check(&key, &|meta| holds(&conditions, meta)))
-            .await?;
-    }
+    look(line, &key, &conditions).await?;
     let mut intake = Intake {
         source,
         left: most,
@@ -217,12 +224,7 @@ pub(crate) async fn put(
             {
                 return Ok(done?);
             }
-            let end = move || {
-                held.upload().write(&mut load)?;
-                commit(held.give(), &conditions)
-            };
-            let _pause = line.pause();
-            return Ok(disk.run(end).await?);
+            return end(line, held, load, conditions).await;
         }
         if is_written {
             load = intake.load(SMALL).await?;
@@ -238,6 +240,21 @@ pub(crate) async fn put(
         held = writing.await?;
         load = next?;
     }
+}
+
+/// Writes what is left and commits.
+async fn end(
+    line: &Arc<Line>,
+    mut held: Held,
+    mut load: Vec<Bytes>,
+    conditions: Conditions,
+) -> Result<Put, PutError> {
+    let end = move || {
+        held.upload().write(&mut load)?;
+        commit(held.give(), &conditions)
+    };
+    let _pause = line.pause();
+    Ok(line.server.disk.run(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {

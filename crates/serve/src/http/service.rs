@@ -15,7 +15,7 @@ use http::header::{
     ALLOW, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{Method, Request, Response, StatusCode, Version, request};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 
 use super::answer::{self, Answer, Instead, bare, no_key, not_allowed, of_store, plain};
 use super::inbound::Inbound;
@@ -96,9 +96,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let (head, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.line, &head);
-        if !body.is_end_stream() {
-            self.line.has_body();
-        }
+        let body = Inbound::new(body, &self.line);
         if let Err(answer) = self.is_plain(&head, &body) {
             return Answering::Now(Some(exchange.answered(*answer)));
         }
@@ -151,14 +149,11 @@ impl Service {
     }
 
     /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
-    fn is_plain(&self, head: &request::Parts, body: &Incoming) -> Result<(), Instead> {
+    fn is_plain(&self, head: &request::Parts, body: &Inbound) -> Result<(), Instead> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        let follows = body
-            .size_hint()
-            .exact()
-            .map_or(Follows::Chunks, Follows::Length);
+        let follows = body.len().map_or(Follows::Chunks, Follows::Length);
         let watched = self.line.watch().head(follows);
         let hosts = head.headers.get_all(HOST).iter().count();
         let problem = match watched {
@@ -195,7 +190,7 @@ impl Service {
         self,
         pending: PendingLogin,
         asked: Asked,
-        body: Incoming,
+        body: Inbound,
         mut exchange: Exchange,
     ) -> Response<Watched> {
         let ready = match pending.turn().await {
@@ -242,7 +237,7 @@ impl Service {
         answer
     }
 
-    fn answer(&self, asked: Asked, body: Incoming, grant: Grant) -> Reply {
+    fn answer(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
         let is_writable = self.server().store.options().writable;
         let method = &asked.head.method;
         match *method {
@@ -277,7 +272,7 @@ impl Service {
         Ok(())
     }
 
-    fn change(&self, asked: Asked, body: Incoming, grant: Grant) -> Reply {
+    fn change(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
         let Asked { head, named } = asked;
         match head.method {
             Method::PUT => self.put(&head, named, body),
@@ -348,22 +343,19 @@ impl Service {
         ))
     }
 
-    fn put(&self, head: &request::Parts, named: Named, body: Incoming) -> Reply {
+    fn put(&self, head: &request::Parts, named: Named, body: Inbound) -> Reply {
         if named.is_folder {
             let text =
                 "a file's path does not end in a slash; folders are made with the files in them";
             return Reply::Now(plain(StatusCode::BAD_REQUEST, text));
         }
         match put::Asked::new(&self.line, named.key, &head.headers) {
-            Ok(asked) => {
-                let body = Inbound::new(body, &self.line);
-                Reply::later(put::answer(Arc::clone(&self.line), asked, body))
-            }
+            Ok(asked) => Reply::later(put::answer(Arc::clone(&self.line), asked, body)),
             Err(answer) => Reply::Now(*answer),
         }
     }
 
-    fn post(&self, head: &request::Parts, named: Named, body: Incoming, grant: Grant) -> Reply {
+    fn post(&self, head: &request::Parts, named: Named, body: Inbound, grant: Grant) -> Reply {
         if !named.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
@@ -374,7 +366,6 @@ impl Service {
             .get(CONTENT_TYPE)
             .and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_owned();
-        let body = Inbound::new(body, &self.line);
         Reply::later(form::answer(
             Arc::clone(&self.line),
             named.key,
