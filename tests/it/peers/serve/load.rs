@@ -1,6 +1,10 @@
 //! Apache's `ab` and nghttp2's `h2load` and `nghttp`: much at once, and frames that others send.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
 use super::{LARGE, SMALL, Serve};
+use crate::cli::harness::LIMIT;
 
 impl Serve {
     /// Runs `ab`, which must find nothing wrong.
@@ -119,4 +123,39 @@ fn nghttp_with_windows_of_its_own_and_trailers() {
         .run("nghttp", &["-nv", "-m", "60", "--hexdump", &url])
         .stdout;
     assert_eq!(said.matches(":status: 200").count(), 60);
+}
+
+/// HTTP/2's preface, and settings: none.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[test]
+fn http2_whose_first_bytes_come_in_two_packets() {
+    let serve = Serve::start(&[]);
+    let begun: Vec<_> = (1..PREFACE.len())
+        .map(|at| {
+            let mut stream = TcpStream::connect(serve.served.address).unwrap();
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            stream.write_all(&PREFACE[..at]).unwrap();
+            (stream, at)
+        })
+        .collect();
+    // All first packets have been read before a second one comes: a request that came after them has been answered.
+    serve.curl(&[&serve.url("text.txt")]);
+    for (mut stream, at) in begun {
+        stream.write_all(&PREFACE[at..]).unwrap();
+        let mut frame = [0; 9];
+        stream.read_exact(&mut frame).unwrap();
+        assert_eq!(frame[3], 4, "no SETTINGS after {at} bytes: {frame:?}");
+    }
+    // What only begins like it is none.
+    let mut stream = TcpStream::connect(serve.served.address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.write_all(b"P").unwrap();
+    serve.curl(&[&serve.url("text.txt")]);
+    stream
+        .write_all(b"UT /p HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+        .unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 201");
 }
