@@ -6,10 +6,11 @@
 //! [`NameServer`] tells addresses by a script; [`SlowLink`] relays TCP with latency, rate and
 //! cuts; [`HttpProxy`] and [`SocksProxy`] stand between and tell what they were asked; [`Authority`] issues good and bad
 //! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within()`] puts a limit on a
-//! test.
+//! test. [`history`] is no program: it judges what others say that a store answered them.
 
 mod content;
 mod dns;
+pub mod history;
 pub mod http2;
 mod link;
 mod listening;

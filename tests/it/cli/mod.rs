@@ -25,6 +25,10 @@ mod refusals;
 mod results;
 #[cfg(unix)]
 mod serve;
+#[cfg(target_os = "linux")]
+pub(crate) mod served;
 mod signals;
+#[cfg(target_os = "linux")]
+mod soak;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -12,4 +12,5 @@ mod nginx;
 mod origin;
 mod program;
 mod proxy;
+mod serve;
 mod squid;

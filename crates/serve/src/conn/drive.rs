@@ -29,7 +29,7 @@ use crate::http::Service;
 use crate::observe::Fault;
 
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How long what comes after an answer is read and dropped.
 const LINGER: Duration = Duration::from_secs(5);

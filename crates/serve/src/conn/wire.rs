@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::drive::PREFACE;
 use super::line::{Line, Pause};
 use super::pace::Pace;
 use super::transport::Transport;
@@ -40,6 +41,8 @@ pub(crate) struct Wire<S> {
     bringing: Option<Bringing>,
     /// Bytes that were read and are to be read again.
     again: Bytes,
+    /// What came first, while that may become HTTP/2's preface. `None` once it is known.
+    first: Option<Vec<u8>>,
     /// How fast it may send.
     out: Option<Pace>,
     /// How fast it may receive.
@@ -66,6 +69,7 @@ impl<S: Transport> Wire<S> {
             ready: 0..0,
             bringing: None,
             again: Bytes::new(),
+            first: Some(Vec::new()),
         }
     }
 
@@ -80,6 +84,38 @@ impl<S: Transport> Wire<S> {
     /// Bytes that came from here are to be read again.
     pub(crate) fn rewind(&mut self, bytes: Bytes) {
         self.again = bytes;
+    }
+
+    /// Holds back the beginning of HTTP/2's preface until the rest is there: hyper takes a part of it for a bad request.
+    fn holds_back(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> bool {
+        let Some(first) = &mut self.first else {
+            return false;
+        };
+        let came = &buffer.filled()[before..];
+        if first.is_empty() && (came.len() >= PREFACE.len() || !PREFACE.starts_with(came)) {
+            // As nearly always: a request, or a preface that came whole.
+            self.first = None;
+            return false;
+        }
+        first.extend_from_slice(came);
+        let came = came.len();
+        if came > 0 && first.len() < PREFACE.len() && PREFACE.starts_with(first) {
+            buffer.set_filled(before);
+            return true;
+        }
+        if first.len() > came {
+            buffer.set_filled(before);
+            self.again = std::mem::take(first).into();
+            self.read_again(buffer);
+        }
+        self.first = None;
+        false
+    }
+
+    /// Gives some of what was read before.
+    fn read_again(&mut self, buffer: &mut ReadBuf<'_>) {
+        let some = self.again.len().min(buffer.remaining());
+        buffer.put_slice(&self.again.split_to(some));
     }
 
     /// Its peer waits from here on until the next byte passes.
@@ -179,8 +215,7 @@ impl<S: Transport> AsyncRead for Wire<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.again.is_empty() {
-            let some = self.again.len().min(buffer.remaining());
-            buffer.put_slice(&self.again.split_to(some));
+            self.read_again(buffer);
             return Poll::Ready(Ok(()));
         }
         if let Some(pace) = &mut self.inward {
@@ -191,19 +226,23 @@ impl<S: Transport> AsyncRead for Wire<S> {
             }
             self.pause = None;
         }
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        match &buffer.filled()[before..] {
-            [] if buffer.remaining() > 0 => self.line.peer_ended(),
-            came => {
-                self.line.came(came);
-                let bytes = came.len();
-                if let Some(pace) = &mut self.inward {
-                    pace.passed(bytes);
+        loop {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+            match &buffer.filled()[before..] {
+                [] if buffer.remaining() > 0 => self.line.peer_ended(),
+                came => {
+                    self.line.came(came);
+                    let bytes = came.len();
+                    if let Some(pace) = &mut self.inward {
+                        pace.passed(bytes);
+                    }
                 }
             }
+            if !self.holds_back(buffer, before) {
+                return Poll::Ready(Ok(()));
+            }
         }
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,0 +1,260 @@
+//! The checker against one that tries every order, against histories that happened, and against those histories with a lie in them.
+
+use proptest::prelude::*;
+
+use super::{Action, Condition, Operation, Outcome, Version, Violation, check};
+
+/// Any history passes that has an order, found by trying all: the definition itself.
+fn has_order(history: &[Operation], current: Option<Version>) -> bool {
+    let must = |operation: &Operation| operation.outcome != Outcome::Unknown;
+    if !history.iter().any(must) {
+        return true;
+    }
+    (0..history.len()).any(|first| {
+        // Nothing that ended before it began may be left for later, but for what need not happen.
+        let operation = &history[first];
+        let mut rest: Vec<_> = history.to_vec();
+        rest.remove(first);
+        let is_late = |other: &Operation| other.ended < operation.begun;
+        if rest.iter().any(|other| must(other) && is_late(other)) {
+            return false;
+        }
+        rest.retain(|other| !is_late(other));
+        operation
+            .happen(current)
+            .is_some_and(|next| has_order(&rest, next))
+    })
+}
+
+fn any_condition() -> impl Strategy<Value = Condition> {
+    prop_oneof![
+        3 => Just(Condition::Always),
+        1 => Just(Condition::Absent),
+        1 => Just(Condition::Present),
+        1 => (0..6u64).prop_map(|version| Condition::Is(Version(version))),
+    ]
+}
+
+fn any_change() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        4 => prop::option::of(any::<bool>()).prop_map(|replaced| Outcome::Done { replaced }),
+        1 => Just(Outcome::Refused),
+        1 => Just(Outcome::Unknown),
+    ]
+}
+
+/// An operation that writes version `number` if it writes.
+fn any_operation(number: u64) -> impl Strategy<Value = Operation> {
+    let found = prop::option::of((0..6u64).prop_map(Version));
+    let what = prop_oneof![
+        2 => found.prop_map(|found| (Action::Read, Outcome::Found(found))),
+        2 => (any_condition(), any_change())
+            .prop_map(move |(condition, outcome)| (Action::Write(Version(number), condition), outcome)),
+        1 => (any_condition(), any_change()).prop_map(|(condition, outcome)| (Action::Delete(condition), outcome)),
+    ];
+    (what, 0..20u64, 0..8u64).prop_map(|((action, outcome), begun, takes)| Operation {
+        action,
+        begun,
+        ended: begun + takes,
+        outcome,
+    })
+}
+
+/// Some six operations that anybody might have dreamt up.
+fn any_history() -> impl Strategy<Value = Vec<Operation>> {
+    (1..7usize).prop_flat_map(|count| (0..count as u64).map(any_operation).collect::<Vec<_>>())
+}
+
+/// One operation of a plan: what is asked for, how long before and after its instant it begins and ends, and whether its answer comes.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    /// 0 to 9: a read, a write, a delete, by what is more common.
+    kind: u8,
+    condition: Condition,
+    early: u64,
+    late: u64,
+    /// 0: it happens and is not answered; 1: it does not happen and is not answered; 2: its body is not sent whole.
+    mishap: u8,
+}
+
+fn plans() -> impl Strategy<Value = Vec<Planned>> {
+    let planned = (0..10u8, any_condition(), 0..35u64, 0..35u64, 0..30u8);
+    let planned = planned.prop_map(|(kind, condition, early, late, mishap)| Planned {
+        kind,
+        condition,
+        early,
+        late,
+        mishap,
+    });
+    prop::collection::vec(planned, 1..120)
+}
+
+/// Lets a plan happen to a register: the instants are ten ticks apart, some six operations are under way at once.
+fn lived(plans: &[Planned]) -> (Vec<Operation>, Option<Version>) {
+    let mut current = None;
+    let mut history = Vec::new();
+    for (number, plan) in (0u64..).zip(plans) {
+        let instant = 1000 + number * 10;
+        // A condition on a version that was there a short while ago.
+        let condition = match plan.condition {
+            Condition::Is(Version(back)) => Condition::Is(Version(number.saturating_sub(back))),
+            other => other,
+        };
+        let action = match plan.kind {
+            0..4 => Action::Read,
+            4..8 => Action::Write(Version(number), condition),
+            _ => Action::Delete(condition),
+        };
+        let outcome = happen(action, plan.mishap, &mut current);
+        history.push(Operation {
+            action,
+            begun: instant - plan.early,
+            ended: instant + plan.late,
+            outcome,
+        });
+    }
+    (history, current)
+}
+
+fn happen(action: Action, mishap: u8, current: &mut Option<Version>) -> Outcome {
+    let before = *current;
+    let (condition, next) = match action {
+        Action::Read => return Outcome::Found(before),
+        Action::Write(version, condition) => (condition, Some(version)),
+        Action::Delete(condition) => (condition, None),
+    };
+    let holds = condition.holds(before);
+    match mishap {
+        0 if holds => *current = next,
+        0 | 1 => {}
+        2 => return Outcome::Failed,
+        _ if !holds => return Outcome::Refused,
+        _ => {
+            *current = next;
+            return Outcome::Done {
+                replaced: Some(before.is_some()),
+            };
+        }
+    }
+    Outcome::Unknown
+}
+
+/// Long after all of a lived history: what was unknown is over.
+const AFTER: u64 = 1_000_000;
+
+/// Operations one after another, from `AFTER` on.
+fn then(history: &mut Vec<Operation>, more: &[(Action, Outcome)]) {
+    for (n, &(action, outcome)) in (0u64..).zip(more) {
+        history.push(Operation {
+            action,
+            begun: AFTER + 2 * n,
+            ended: AFTER + 2 * n + 1,
+            outcome,
+        });
+    }
+}
+
+const WRITTEN: Outcome = Outcome::Done { replaced: None };
+
+fn write(version: u64) -> (Action, Outcome) {
+    (Action::Write(Version(version), Condition::Always), WRITTEN)
+}
+
+fn read(found: Option<u64>) -> (Action, Outcome) {
+    (Action::Read, Outcome::Found(found.map(Version)))
+}
+
+const DELETE: (Action, Outcome) = (Action::Delete(Condition::Always), WRITTEN);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn it_says_what_trying_every_order_says(history in any_history()) {
+        prop_assert_eq!(check(&history).is_ok(), has_order(&history, None));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_happened_passes(plans in plans()) {
+        let (mut history, current) = lived(&plans);
+        prop_assert_eq!(check(&history), Ok(()));
+        // In whatever order it is told.
+        history.reverse();
+        then(&mut history, &[read(current.map(|version| version.0))]);
+        prop_assert_eq!(check(&history), Ok(()));
+    }
+
+    #[test]
+    fn a_version_that_was_never_written_does_not(plans in plans(), which in any::<prop::sample::Index>()) {
+        let (mut history, _) = lived(&plans);
+        let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].action == Action::Read).collect();
+        prop_assume!(!reads.is_empty());
+        let read = &mut history[reads[which.index(reads.len())]];
+        read.outcome = Outcome::Found(Some(Version(77_777)));
+        let is_found = matches!(check(&history), Err(Violation::Impossible { .. }));
+        prop_assert!(is_found);
+    }
+
+    #[test]
+    fn nor_does_what_was_not_sent_whole(plans in plans()) {
+        let (mut history, _) = lived(&plans);
+        let (action, _) = write(800);
+        then(&mut history, &[(action, Outcome::Failed), read(Some(800))]);
+        prop_assert!(check(&history).is_err());
+    }
+
+    #[test]
+    fn nor_does_an_old_version_after_a_newer_one_was_acknowledged(plans in plans(), old in 0..120u64) {
+        let (mut history, _) = lived(&plans);
+        then(&mut history, &[write(900), read(Some(old))]);
+        prop_assert!(check(&history).is_err());
+    }
+
+    #[test]
+    fn nor_does_one_that_rises_after_its_deletion_was_acknowledged(plans in plans(), old in 0..120u64) {
+        let (mut history, _) = lived(&plans);
+        then(&mut history, &[write(900), DELETE, read(Some(900))]);
+        prop_assert!(check(&history).is_err());
+        let end = history.len() - 1;
+        history[end].outcome = Outcome::Found(Some(Version(old)));
+        prop_assert!(check(&history).is_err());
+    }
+
+    #[test]
+    fn nor_does_a_loss_of_one_that_was_acknowledged(plans in plans()) {
+        let (mut history, _) = lived(&plans);
+        then(&mut history, &[write(900), read(None)]);
+        prop_assert!(check(&history).is_err());
+    }
+
+    #[test]
+    fn nor_do_two_that_both_replaced_the_same(plans in plans()) {
+        let (mut history, _) = lived(&plans);
+        let replace = |version| (Action::Write(Version(version), Condition::Is(Version(900))), WRITTEN);
+        then(&mut history, &[write(900), replace(901), replace(902)]);
+        prop_assert!(check(&history).is_err());
+    }
+}
+
+#[test]
+fn what_was_killed_may_have_happened_until_its_server_was_dead_and_not_later() {
+    let killed = Operation {
+        action: Action::Write(Version(1), Condition::Always),
+        begun: 0,
+        ended: 10,
+        outcome: Outcome::Unknown,
+    };
+    let read = |begun, found: Option<u64>| Operation {
+        action: Action::Read,
+        begun,
+        ended: begun + 1,
+        outcome: Outcome::Found(found.map(Version)),
+    };
+    assert_eq!(check(&[killed, read(20, None)]), Ok(()));
+    assert_eq!(check(&[killed, read(20, Some(1))]), Ok(()));
+    assert_eq!(check(&[killed, read(5, None), read(20, Some(1))]), Ok(()));
+    assert!(check(&[killed, read(20, None), read(22, Some(1))]).is_err());
+    assert!(check(&[killed, read(20, Some(1)), read(22, None)]).is_err());
+}

@@ -1,0 +1,431 @@
+//! One client of the soak: asks for this and that, writes down what it was told, and knows what it was not told.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+use haul_lab::history::{Action, Condition, Operation, Outcome, Stamped, Ticks, Version};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+use super::wire::{Answer, Lost, Request, Way, Wire};
+
+/// Keys that are fought over: few, so that they meet; some in folders that are made with them.
+pub(super) const KEYS: u64 = 10;
+
+/// What all clients share.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) ticks: Ticks,
+    /// The life of the server that is under way: its number and its address.
+    pub(super) life: Mutex<Option<(usize, SocketAddr)>>,
+    /// A new one has begun, or it is over.
+    pub(super) news: Condvar,
+    /// No more.
+    pub(super) is_over: AtomicBool,
+    /// Which body each entity tag was seen on: never on two.
+    tags: Mutex<HashMap<String, Stamped>>,
+}
+
+/// An operation as it is written down.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Noted {
+    pub(super) key: u64,
+    /// In which life of the server.
+    pub(super) life: usize,
+    /// When its client gave up on it: then the server must have been killed before. `None`: it was answered, or its end was chosen.
+    pub(super) lost: Option<u64>,
+    pub(super) operation: Operation,
+}
+
+/// A client.
+pub(super) struct Client<'a> {
+    shared: &'a Shared,
+    random: StdRng,
+    /// Its versions are its own.
+    next: u64,
+    /// What it last saw of keys.
+    seen: HashMap<u64, (String, Version)>,
+    wire: Option<Wire>,
+    life: usize,
+    notes: Vec<Noted>,
+}
+
+pub(super) fn path(key: u64) -> String {
+    match key % 3 {
+        0 => format!("k{key}"),
+        1 => format!("folder/k{key}"),
+        _ => format!("a/b{key}/c/k"),
+    }
+}
+
+impl Shared {
+    /// Waits for a life after this one. `None`: it is over.
+    fn life_after(&self, last: Option<usize>) -> Option<(usize, SocketAddr)> {
+        let mut life = self.life.lock().unwrap();
+        loop {
+            if self.is_over.load(Ordering::SeqCst) {
+                return None;
+            }
+            match *life {
+                Some((number, address)) if last.is_none_or(|last| number > last) => {
+                    return Some((number, address));
+                }
+                _ => {
+                    life = self
+                        .news
+                        .wait_timeout(life, Duration::from_secs(1))
+                        .unwrap()
+                        .0
+                }
+            }
+        }
+    }
+
+    /// Notes that a tag stands for a body.
+    fn tag(&self, answer: &Answer, body: Stamped) -> String {
+        let tag = answer
+            .field("etag")
+            .unwrap_or_else(|| panic!("no ETag: {answer:?}"));
+        let before = self.tags.lock().unwrap().insert(tag.to_owned(), body);
+        assert!(
+            before.is_none_or(|before| before == body),
+            "{tag} stands for {before:?} and {body:?}"
+        );
+        tag.to_owned()
+    }
+
+    fn of_tag(&self, tag: Option<&str>) -> Option<Stamped> {
+        self.tags.lock().unwrap().get(tag?).copied()
+    }
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(shared: &'a Shared, seed: u64, number: u64) -> Self {
+        Self {
+            shared,
+            random: StdRng::seed_from_u64(seed ^ (number << 32)),
+            next: number << 40,
+            seen: HashMap::new(),
+            wire: None,
+            life: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Goes on until it is over.
+    pub(super) fn run(mut self) -> Vec<Noted> {
+        let mut life = self.shared.life_after(None);
+        while let Some((number, address)) = life {
+            self.life = number;
+            self.wire = None;
+            while !self.shared.is_over.load(Ordering::SeqCst) {
+                if self.wire.is_none() {
+                    self.wire = Wire::connect(address).ok();
+                }
+                if self.wire.is_none() {
+                    break;
+                }
+                self.step();
+            }
+            life = self.shared.life_after(Some(number));
+        }
+        self.notes
+    }
+
+    /// Some things, and back: as many as there are in a burst.
+    pub(super) fn burst(mut self, count: usize, life: usize, address: SocketAddr) -> Vec<Noted> {
+        self.life = life;
+        for _ in 0..count {
+            self.wire = self.wire.take().or_else(|| Wire::connect(address).ok());
+            assert!(self.wire.is_some(), "it does not accept");
+            self.step();
+        }
+        self.notes
+    }
+
+    fn step(&mut self) {
+        let key = self.random.random_range(0..KEYS);
+        match self.random.random_range(0..100) {
+            0..38 => self.read(key, "GET", String::new()),
+            38..42 => self.read(key, "HEAD", String::new()),
+            42..46 => self.read(key, "GET", "Range: bytes=0-31\r\n".to_owned()),
+            46..50 => self.revalidate(key),
+            50..53 => self.glance(key),
+            53..84 => self.write(key),
+            84..92 => self.cut_off(key),
+            _ => self.delete(key),
+        }
+    }
+
+    /// Reads all of a key, for the end.
+    pub(super) fn read_all(mut self, life: usize, address: SocketAddr) -> Vec<Noted> {
+        self.life = life;
+        for key in 0..KEYS {
+            self.wire = self.wire.take().or_else(|| Wire::connect(address).ok());
+            self.read(key, "GET", String::new());
+        }
+        self.notes
+    }
+
+    fn read(&mut self, key: u64, method: &str, fields: String) {
+        let begun = self.shared.ticks.now();
+        let asked = Request {
+            method,
+            path: &path(key),
+            fields,
+            body: None,
+        };
+        let Some(answer) = self.ask(key, Action::Read, begun, &asked) else {
+            return;
+        };
+        let found = match answer.status {
+            404 => None,
+            200 if method == "GET" => {
+                Some(Stamped::read(&answer.body).unwrap_or_else(|torn| panic!("{key}: {torn}")))
+            }
+            206 => {
+                let body = Stamped::of_head(&answer.body).unwrap_or_else(|| panic!("{answer:?}"));
+                let range = format!("bytes 0-31/{}", body.length);
+                assert_eq!(answer.field("content-range"), Some(&*range), "{answer:?}");
+                Some(body)
+            }
+            // What a tag stands for is known once its body was seen.
+            200 | 304 => match self.shared.of_tag(answer.field("etag")) {
+                Some(body) => Some(body),
+                None => return,
+            },
+            _ => panic!("{method} {key}: {answer:?}"),
+        };
+        if let Some(body) = found {
+            assert_eq!(body.key, key, "bytes of another key");
+            if answer.status == 200 {
+                assert_eq!(
+                    answer.field("content-length"),
+                    Some(&*body.length.to_string()),
+                    "{answer:?}"
+                );
+            }
+            let tag = self.shared.tag(&answer, body);
+            self.seen.insert(key, (tag, body.version));
+        }
+        self.note(
+            key,
+            Action::Read,
+            begun,
+            Outcome::Found(found.map(|body| body.version)),
+        );
+    }
+
+    fn revalidate(&mut self, key: u64) {
+        let fields = match self.seen.get(&key) {
+            Some((tag, _)) => format!("If-None-Match: {tag}\r\n"),
+            None => String::new(),
+        };
+        self.read(key, "GET", fields);
+    }
+
+    fn glance(&mut self, key: u64) {
+        let asked = Request {
+            method: "GET",
+            path: &path(key),
+            fields: String::new(),
+            body: None,
+        };
+        let most = self.random.random_range(0..10_000);
+        if let Some(wire) = self.wire.take() {
+            wire.glance(&asked, most);
+        }
+    }
+
+    fn write(&mut self, key: u64) {
+        let (condition, fields) = self.condition(key);
+        let body = self.body(key);
+        let bytes = body.to_vec();
+        let way = if self.random.random_bool(0.25) {
+            Way::Chunked
+        } else {
+            Way::Length
+        };
+        let action = Action::Write(body.version, condition);
+        let begun = self.shared.ticks.now();
+        let asked = Request {
+            method: "PUT",
+            path: &path(key),
+            fields,
+            body: Some((&bytes, way)),
+        };
+        let Some(answer) = self.ask(key, action, begun, &asked) else {
+            return;
+        };
+        let outcome = match answer.status {
+            201 | 204 => {
+                let tag = self.shared.tag(&answer, body);
+                self.seen.insert(key, (tag, body.version));
+                Outcome::Done {
+                    replaced: Some(answer.status == 204),
+                }
+            }
+            412 if condition != Condition::Always => {
+                // Refused before its body was read, so the connection is at no beginning of a request.
+                self.wire = None;
+                Outcome::Refused
+            }
+            _ => panic!("PUT {key}: {answer:?}"),
+        };
+        self.note(key, action, begun, outcome);
+    }
+
+    /// A body that never comes whole: it must never be seen.
+    fn cut_off(&mut self, key: u64) {
+        let body = self.body(key);
+        let bytes = body.to_vec();
+        // Often all but nothing is missing.
+        let end = match self.random.random_range(0..4) {
+            0 => bytes.len() - 1,
+            _ => self.random.random_range(0..bytes.len()),
+        };
+        let way = match self.random.random_range(0..3) {
+            0 => Way::ChunkedCut(end),
+            1 => Way::ChunkedCut(bytes.len()),
+            _ => Way::LengthCut(end),
+        };
+        let begun = self.shared.ticks.now();
+        let asked = Request {
+            method: "PUT",
+            path: &path(key),
+            fields: String::new(),
+            body: Some((&bytes, way)),
+        };
+        if let Some(wire) = self.wire.take() {
+            wire.abandon(&asked);
+        }
+        self.note(
+            key,
+            Action::Write(body.version, Condition::Always),
+            begun,
+            Outcome::Failed,
+        );
+    }
+
+    fn delete(&mut self, key: u64) {
+        let (condition, fields) = match self.random.random_bool(0.3) {
+            true => self.condition(key),
+            false => (Condition::Always, String::new()),
+        };
+        let action = Action::Delete(condition);
+        let begun = self.shared.ticks.now();
+        let asked = Request {
+            method: "DELETE",
+            path: &path(key),
+            fields,
+            body: None,
+        };
+        let Some(answer) = self.ask(key, action, begun, &asked) else {
+            return;
+        };
+        let (action, outcome) = match answer.status {
+            204 => (
+                action,
+                Outcome::Done {
+                    replaced: Some(true),
+                },
+            ),
+            // Conditions count for nothing where there is nothing to delete (RFC 9110 13.2.1).
+            404 => (
+                Action::Delete(Condition::Always),
+                Outcome::Done {
+                    replaced: Some(false),
+                },
+            ),
+            412 if condition != Condition::Always => (action, Outcome::Refused),
+            _ => panic!("DELETE {key}: {answer:?}"),
+        };
+        self.note(key, action, begun, outcome);
+    }
+
+    /// A condition and its fields: none in most cases.
+    fn condition(&mut self, key: u64) -> (Condition, String) {
+        match (self.random.random_range(0..10), self.seen.get(&key)) {
+            (0..2, _) => (Condition::Absent, "If-None-Match: *\r\n".to_owned()),
+            (2..4, Some((tag, version))) => {
+                (Condition::Is(*version), format!("If-Match: {tag}\r\n"))
+            }
+            (4, _) => (Condition::Present, "If-Match: *\r\n".to_owned()),
+            _ => (Condition::Always, String::new()),
+        }
+    }
+
+    /// A new one, of a length at which something is done otherwise.
+    fn body(&mut self, key: u64) -> Stamped {
+        self.next += 1;
+        let length = match self.random.random_range(0..20) {
+            0..9 => self.random.random_range(Stamped::LEAST..3000),
+            9..13 => self.random.random_range((64 << 10) - 40..(64 << 10) + 40),
+            13..17 => self.random.random_range(3000..700_000),
+            17..19 => self.random.random_range((512 << 10) - 40..(512 << 10) + 40),
+            _ => self.random.random_range(1 << 20..4 << 20),
+        };
+        Stamped {
+            key,
+            version: Version(self.next),
+            length,
+        }
+    }
+
+    /// Asks, and notes what came of it if it is no answer.
+    fn ask(&mut self, key: u64, action: Action, begun: u64, asked: &Request<'_>) -> Option<Answer> {
+        let (error, outcome) = match self.wire.take()?.ask(asked) {
+            Ok((answer, wire)) => {
+                self.wire = wire;
+                return Some(answer);
+            }
+            Err(Lost::Unsent(error)) => (error, Outcome::Failed),
+            Err(Lost::Unanswered(error)) => (error, Outcome::Unknown),
+        };
+        assert!(
+            !is_timeout(&error),
+            "no answer to {} {key}: {error}",
+            asked.method
+        );
+        // Who is refused before all was sent may find the connection closed instead of an answer.
+        let may_end = outcome == Outcome::Failed
+            && matches!(action, Action::Write(_, condition) if condition != Condition::Always);
+        self.notes.push(Noted {
+            key,
+            life: self.life,
+            lost: (!may_end).then(|| self.shared.ticks.now()),
+            operation: Operation {
+                action,
+                begun,
+                ended: u64::MAX,
+                outcome,
+            },
+        });
+        None
+    }
+
+    fn note(&mut self, key: u64, action: Action, begun: u64, outcome: Outcome) {
+        let ended = self.shared.ticks.now();
+        self.notes.push(Noted {
+            key,
+            life: self.life,
+            lost: None,
+            operation: Operation {
+                action,
+                begun,
+                ended,
+                outcome,
+            },
+        });
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+    )
+}

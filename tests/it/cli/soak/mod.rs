@@ -1,0 +1,297 @@
+//! The soak: clients that read, write, delete, hang up and set conditions, a server that is killed again and again, and a judge.
+//!
+//! Each client writes down what it asked and what it was told ([`client`]); in the end [`check`] is shown all of it, key by key, and says
+//! whether a store that does one thing at a time, and forgets nothing that it acknowledged, could have answered so. Bodies are
+//! [`Stamped`](haul_lab::history::Stamped), so each read is looked at byte by byte. What was under way when its server was killed may
+//! have been done or not; what was cut off by its client must not. Besides: no request is left without an answer by a server that was
+//! not killed, no tag stands for two bodies, nothing is left in the store's room, and every descriptor is closed.
+//!
+//! A moment to be killed at is what is tested, so here time passes. `HAUL_SOAK_SECONDS` makes it longer, `HAUL_SOAK_SEED` the
+//! same again, as far as threads are ever the same.
+
+mod client;
+mod wire;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use haul_lab::history::{Operation, Outcome, Stamped, check};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use tokio::time::Instant;
+
+use self::client::{Client, KEYS, Noted, Shared, path};
+use super::served::{Served, eventually};
+
+/// Clients at once.
+const CLIENTS: u64 = 8;
+
+/// How long it takes in the suite.
+const SECONDS: u64 = 8;
+
+/// Milliseconds that a server lives.
+const LIFE: std::ops::Range<u64> = 100..3000;
+
+/// How servers are started: in turn, on the same folder.
+const WAYS: [&[&str]; 4] = [
+    &["--writable", "--durability", "none"],
+    &[
+        "--writable",
+        "--durability",
+        "file",
+        "--accept",
+        "reuseport",
+    ],
+    &[
+        "--writable",
+        "--durability",
+        "none",
+        "--accept",
+        "round-robin",
+    ],
+    &["--writable", "--durability", "full", "--accept", "single"],
+];
+
+/// When a server was killed, in ticks: before it was, and when it was dead.
+struct Death {
+    killed: u64,
+    dead: u64,
+}
+
+/// Says how to do it again if it fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "HAUL_SOAK_SEED={}", self.0);
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
+    let seed = Seed(variable("HAUL_SOAK_SEED").unwrap_or_else(rand::random));
+    let length = Duration::from_secs(variable("HAUL_SOAK_SECONDS").unwrap_or(SECONDS));
+    let folder = tempfile::tempdir().unwrap();
+    let shared = Shared::default();
+    let (mut notes, mut deaths) = std::thread::scope(|scope| {
+        let clients: Vec<_> = (1..=CLIENTS)
+            .map(|number| {
+                scope.spawn({
+                    let client = Client::new(&shared, seed.0, number);
+                    || client.run()
+                })
+            })
+            .collect();
+        let deaths = lives(&shared, folder.path(), seed.0, length);
+        let notes = clients
+            .into_iter()
+            .flat_map(|client| client.join().unwrap());
+        (notes.collect::<Vec<_>>(), deaths)
+    });
+    // The last: nobody is in flight when it is killed, so what it shows is what is there.
+    let before = last_reads(&shared, folder.path(), &mut deaths, &mut notes);
+    let served = Served::start(folder.path(), WAYS[0]);
+    served.assert_no_temporaries();
+    let life = deaths.len();
+    let reads = Client::new(&shared, seed.0, CLIENTS + 1).read_all(life, served.address);
+    let founds = |reads: &[Noted]| {
+        reads
+            .iter()
+            .map(|read| read.operation.outcome)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(founds(&before), founds(&reads));
+    assert_files(folder.path(), &reads);
+    notes.extend(reads);
+    notes.extend(leave_no_descriptor(&served, &shared, seed.0, life));
+    let after = Client::new(&shared, seed.0, CLIENTS + 2).read_all(life, served.address);
+    notes.extend(after);
+    served.kill();
+    judge(&notes, &deaths);
+}
+
+/// Lives and deaths of servers, until the time is over.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a random moment is what is tested"
+)]
+fn lives(shared: &Shared, folder: &Path, seed: u64, length: Duration) -> Vec<Death> {
+    // Clients must not wait for a life that never comes.
+    let _over = Over(shared);
+    let mut random = StdRng::seed_from_u64(seed);
+    let end = Instant::now() + length;
+    let mut deaths = Vec::new();
+    while Instant::now() < end {
+        let served = Served::start(folder, WAYS[deaths.len() % WAYS.len()]);
+        *shared.life.lock().unwrap() = Some((deaths.len(), served.address));
+        shared.news.notify_all();
+        std::thread::sleep(Duration::from_millis(random.random_range(LIFE)));
+        let killed = shared.ticks.now();
+        served.kill();
+        deaths.push(Death {
+            killed,
+            dead: shared.ticks.now(),
+        });
+    }
+    assert!(deaths.len() > 2, "only {} lives", deaths.len());
+    deaths
+}
+
+/// Whatever happens, clients end.
+struct Over<'a>(&'a Shared);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::SeqCst);
+        self.0.news.notify_all();
+    }
+}
+
+/// A life in which everything is read and nothing else happens.
+fn last_reads(
+    shared: &Shared,
+    folder: &Path,
+    deaths: &mut Vec<Death>,
+    notes: &mut Vec<Noted>,
+) -> Vec<Noted> {
+    let served = Served::start(folder, WAYS[1]);
+    let reads = Client::new(shared, 0, CLIENTS + 3).read_all(deaths.len(), served.address);
+    notes.extend(&reads);
+    let killed = shared.ticks.now();
+    served.kill();
+    deaths.push(Death {
+        killed,
+        dead: shared.ticks.now(),
+    });
+    reads
+}
+
+/// What is on the disk is what was answered, and nothing else is there.
+fn assert_files(folder: &Path, reads: &[Noted]) {
+    let mut files = 0;
+    for read in reads {
+        let bytes = std::fs::read(folder.join(path(read.key))).ok();
+        let on_disk = bytes.map(|bytes| Stamped::read(&bytes).unwrap().version);
+        assert_eq!(read.operation.outcome, Outcome::Found(on_disk), "{read:?}");
+        files += usize::from(on_disk.is_some());
+    }
+    assert_eq!(
+        count(folder),
+        files + 1,
+        "files beside the keys' and the lock"
+    );
+}
+
+fn count(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            if entry.path().is_dir() {
+                count(&entry.path())
+            } else {
+                1
+            }
+        })
+        .sum()
+}
+
+/// A burst of everything; then the server has as many descriptors as before, but for files that it keeps open for a while.
+fn leave_no_descriptor(served: &Served, shared: &Shared, seed: u64, life: usize) -> Vec<Noted> {
+    let folder = std::fs::canonicalize(served.folder()).unwrap();
+    let is_key = |lead: &String| Path::new(lead).starts_with(&folder) && !lead.contains("/.haul");
+    let others = || {
+        served
+            .descriptors()
+            .into_iter()
+            .filter(|lead| !is_key(lead))
+    };
+    // Names of sockets and pipes are numbers that differ.
+    let kinds = || {
+        others()
+            .map(|lead| lead.split('[').next().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
+    };
+    // The last client's may not be closed yet: then one more is idle than should be, of the hundreds that a burst has.
+    let idle = kinds();
+    let notes = std::thread::scope(|scope| {
+        let clients: Vec<_> = (20..20 + CLIENTS)
+            .map(|number| {
+                scope.spawn(move || {
+                    Client::new(shared, seed, number).burst(60, life, served.address)
+                })
+            })
+            .collect();
+        clients
+            .into_iter()
+            .flat_map(|client| client.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    served.assert_no_temporaries();
+    eventually("descriptors are left", || {
+        let now = kinds();
+        (now.len() > idle.len()).then(|| format!("{now:?}, and {idle:?} before"))
+    });
+    eventually("files that are gone are open", || {
+        let open: Vec<_> = served.descriptors().into_iter().filter(is_key).collect();
+        let is_wrong =
+            open.len() as u64 > KEYS || open.iter().any(|lead| lead.ends_with("(deleted)"));
+        is_wrong.then(|| format!("{open:?}"))
+    });
+    notes
+}
+
+/// Shows the histories to the checker.
+fn judge(notes: &[Noted], deaths: &[Death]) {
+    for note in notes {
+        let killed = deaths.get(note.life).map_or(u64::MAX, |death| death.killed);
+        assert!(
+            note.lost.is_none_or(|lost| lost > killed),
+            "a server that lived left it without an answer: {note:?}"
+        );
+    }
+    let of_key = |key| {
+        let notes = notes.iter().filter(move |note| note.key == key);
+        notes.map(
+            |note| match (note.operation.outcome, deaths.get(note.life)) {
+                (Outcome::Unknown, Some(death)) => Operation {
+                    ended: death.dead.max(note.operation.begun),
+                    ..note.operation
+                },
+                _ => note.operation,
+            },
+        )
+    };
+    let mut told = String::new();
+    for key in 0..KEYS {
+        let history: Vec<_> = of_key(key).collect();
+        let count =
+            |is: fn(&Outcome) -> bool| history.iter().filter(|one| is(&one.outcome)).count();
+        let (done, unknown) = (
+            count(|one| matches!(one, Outcome::Done { .. })),
+            count(|one| *one == Outcome::Unknown),
+        );
+        writeln!(
+            told,
+            "{}: {} operations, {done} changes, {unknown} unknown",
+            path(key),
+            history.len()
+        )
+        .unwrap();
+        assert!(done > 0, "nothing was done to {key}");
+        if let Err(violation) = check(&history) {
+            panic!("{}: {violation}", path(key));
+        }
+    }
+    if std::env::var_os("HAUL_SOAK_SECONDS").is_some() {
+        let _ = write!(std::io::stderr(), "{} lives\n{told}", deaths.len() + 1);
+    }
+}

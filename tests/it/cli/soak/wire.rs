@@ -1,0 +1,165 @@
+//! As much of an HTTP/1.1 client as the soak needs, over a socket of its own: it knows how far a request got when its server dies.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A server that is alive answers within this, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of a chunk.
+const CHUNK: usize = 30_000;
+
+/// A connection.
+pub(super) struct Wire(BufReader<TcpStream>);
+
+/// How a body is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// With its length before it.
+    Length,
+    /// In chunks.
+    Chunked,
+    /// With its length before it, and then fewer bytes.
+    LengthCut(usize),
+    /// In chunks, of which the last never comes.
+    ChunkedCut(usize),
+}
+
+/// A request.
+pub(super) struct Request<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) fields: String,
+    pub(super) body: Option<(&'a [u8], Way)>,
+}
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    head: String,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Lost {
+    /// The request was not sent to its end.
+    Unsent(io::Error),
+    /// It was, or as much of it as was meant to be.
+    Unanswered(io::Error),
+}
+
+impl Wire {
+    pub(super) fn connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self(BufReader::new(stream)))
+    }
+
+    /// Sends a request and reads its answer. The connection is given back if it can be used again.
+    pub(super) fn ask(mut self, request: &Request<'_>) -> Result<(Answer, Option<Self>), Lost> {
+        if let Err(error) = self.send(request) {
+            // It may have answered before it had all.
+            return match self.answer(request.method) {
+                Ok(answer) => Ok((answer, None)),
+                Err(_) => Err(Lost::Unsent(error)),
+            };
+        }
+        let answer = self.answer(request.method).map_err(Lost::Unanswered)?;
+        let goes_on = answer.field("connection") != Some("close");
+        Ok((answer, goes_on.then_some(self)))
+    }
+
+    /// Sends a request whose body is cut off, and hangs up.
+    pub(super) fn abandon(mut self, request: &Request<'_>) {
+        // The server may have had enough before.
+        let _ = self.send(request);
+        let _ = self.0.get_ref().shutdown(Shutdown::Both);
+    }
+
+    /// Sends a request, reads the beginning of its answer, and hangs up.
+    pub(super) fn glance(mut self, request: &Request<'_>, most: usize) {
+        if self.send(request).is_ok() {
+            let mut some = vec![0; most];
+            let _ = self.0.read(&mut some);
+        }
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> io::Result<()> {
+        let Request {
+            method,
+            path,
+            fields,
+            body,
+        } = request;
+        let framing = match body {
+            None => String::new(),
+            Some((_, Way::Chunked | Way::ChunkedCut(_))) => {
+                "Transfer-Encoding: chunked\r\n".to_owned()
+            }
+            Some((body, _)) => format!("Content-Length: {}\r\n", body.len()),
+        };
+        let stream = self.0.get_mut();
+        let head = format!("{method} /{path} HTTP/1.1\r\nHost: soak\r\n{fields}{framing}\r\n");
+        stream.write_all(head.as_bytes())?;
+        match *body {
+            None => Ok(()),
+            Some((body, Way::Length)) => stream.write_all(body),
+            Some((body, Way::LengthCut(end))) => stream.write_all(&body[..end]),
+            Some((body, Way::ChunkedCut(end))) => chunks(stream, &body[..end]),
+            Some((body, Way::Chunked)) => {
+                chunks(stream, body)?;
+                stream.write_all(b"0\r\n\r\n")
+            }
+        }
+    }
+
+    fn answer(&mut self, method: &str) -> io::Result<Answer> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
+        let mut answer = Answer {
+            status: status.unwrap_or_else(|| panic!("no answer: {head}")),
+            head,
+            body: Vec::new(),
+        };
+        if method != "HEAD" && !matches!(answer.status, 204 | 304) {
+            let length = answer
+                .field("content-length")
+                .and_then(|length| length.parse().ok());
+            answer.body = vec![0; length.unwrap_or_else(|| panic!("no length: {answer:?}"))];
+            self.0.read_exact(&mut answer.body)?;
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    /// What a field says. Its name in lower case.
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            field.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+fn chunks(stream: &mut TcpStream, body: &[u8]) -> io::Result<()> {
+    for chunk in body.chunks(CHUNK) {
+        stream.write_all(format!("{:x}\r\n", chunk.len()).as_bytes())?;
+        stream.write_all(chunk)?;
+        stream.write_all(b"\r\n")?;
+    }
+    Ok(())
+}

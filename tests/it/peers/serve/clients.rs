@@ -1,0 +1,124 @@
+//! wget, Python, and `haul get`.
+
+use super::{LARGE, SMALL, Serve};
+
+#[test]
+fn wget_goes_on_and_asks_again_and_takes_all() {
+    let serve = Serve::start(&[]);
+    std::fs::write(serve.here("large"), &super::file(LARGE)[..999_999]).unwrap();
+    serve.run("wget", &["-nv", "-c", &serve.url("large")]);
+    serve.assert_got("large", LARGE);
+    let again = || serve.run("wget", &["-N", &serve.url("text.txt")]).stderr;
+    assert!(again().contains("200 OK"));
+    let second = again();
+    assert!(second.contains("304 Not Modified"), "{second}");
+    // By the links of the page.
+    serve.run(
+        "curl",
+        &["-sS", "-T", "small", &serve.url("tree/a%20b/%C3%A4?.bin")],
+    );
+    serve.run("curl", &["-sS", "-T", "large", &serve.url("tree/c")]);
+    serve.run("wget", &["-nv", "-r", "-np", "-nH", &serve.url("tree/")]);
+    serve.assert_got("tree/c", LARGE);
+    assert!(serve.here("tree/a b").is_dir());
+}
+
+/// One connection for everything, with bodies of both framings.
+const PYTHON: &str = r#"
+import http.client, sys, urllib.request
+port = int(sys.argv[1])
+c = http.client.HTTPConnection("127.0.0.1", port)
+c.connect()
+own = c.sock
+def ask(method, path, body=None, **kw):
+    c.request(method, path, body=body, **kw)
+    answer = c.getresponse()
+    data = answer.read()
+    assert c.sock is own, (method, path, answer.status, "it hung up")
+    return answer.status, data
+for n in range(100):
+    body = b"x" * (n * 997)
+    assert ask("PUT", "/py/%d" % (n % 5), body)[0] == (201 if n < 5 else 204)
+    assert ask("GET", "/py/%d" % (n % 5)) == (200, body)
+    assert ask("HEAD", "/py/%d" % (n % 5)) == (200, b"")
+    assert ask("GET", "/py/none")[0] == 404
+pieces = (b"y" * 1000 for _ in range(500))
+assert ask("PUT", "/py/chunked", pieces, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})[0] == 201
+assert ask("DELETE", "/py/0")[0] == 204
+assert ask("OPTIONS", "*")[0] in (200, 204)
+assert ask("PATCH", "/py/1")[0] == 405
+assert urllib.request.urlopen("http://127.0.0.1:%d/py/chunked" % port).read() == b"y" * 500000
+print("done")
+"#;
+
+#[test]
+fn python_keeps_its_connection() {
+    let serve = Serve::start(&[]);
+    let port = serve.served.address.port().to_string();
+    assert_eq!(
+        serve.run("python3", &["-c", PYTHON, &port]).stdout,
+        "done\n"
+    );
+}
+
+#[test]
+fn haul_gets_what_haul_serves() {
+    let serve = Serve::start(&[]);
+    let sum = "openssl dgst -sha256 -binary large | base64";
+    let sum = format!("sha-256=:{}:", serve.run("sh", &["-c", sum]).stdout.trim());
+    let (digest, url) = (format!("Content-Digest: {sum}"), serve.url("digested"));
+    serve.run("curl", &["-sSf", "-T", "large", "-H", &digest, &url]);
+    let head = serve.run("curl", &["-sSI", &url]).stdout;
+    assert!(head.contains(&format!("repr-digest: {sum}\r\n")), "{head}");
+    let haul = env!("CARGO_BIN_EXE_haul");
+    let told = serve.run(
+        haul,
+        &[
+            "get",
+            &url,
+            "-o",
+            "got",
+            "-x",
+            "4",
+            "--segment-size",
+            "1M",
+            "--json",
+            "-q",
+        ],
+    );
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    assert!(told["segments"].as_u64() > Some(1), "{told}");
+    serve.assert_got("got", LARGE);
+    // Asked again it is told that nothing has changed, or finds that it has all.
+    serve.run(
+        haul,
+        &[
+            "get",
+            &serve.url("small"),
+            "-o",
+            "small",
+            "--overwrite",
+            "-q",
+        ],
+    );
+    serve.assert_got("small", SMALL);
+    // What is there does not match what somebody else says: it is not taken.
+    let wrong = digest.replace(&sum[9..13], "AAAA");
+    let put = serve.run(
+        "curl",
+        &[
+            "-sS",
+            "-T",
+            "large",
+            "-H",
+            &wrong,
+            "-w",
+            "%{http_code}",
+            "-o",
+            "out",
+            &serve.url("wrong"),
+        ],
+    );
+    assert_eq!(put.stdout, "400");
+    assert!(!serve.folder.path().join("wrong").exists());
+}

@@ -1,0 +1,133 @@
+//! `haul serve` before other people's clients, which know HTTP from elsewhere and judge what it says.
+//!
+//! curl, wget and Python's client ask for this and that ([`curl`], [`clients`]); `ab`, `h2load` and `nghttp` ask for much at once ([`load`]);
+//! nginx stands in front ([`front`]); `slowhttptest` does what an attacker does ([`slow`]). And `haul get` is one client among them.
+
+mod clients;
+mod curl;
+mod front;
+mod load;
+mod slow;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use haul_lab::Content;
+use tempfile::TempDir;
+
+use crate::cli::served::Served;
+
+/// Bytes of the large file: more than any buffer, and no multiple of anything.
+const LARGE: u64 = (12 << 20) + 345;
+
+/// Bytes of the small one.
+const SMALL: u64 = 3000;
+
+/// A server with some files, and a folder for a client to work in.
+struct Serve {
+    served: Served,
+    /// What is served. Removed after the server is gone.
+    folder: TempDir,
+    /// The client's.
+    here: TempDir,
+}
+
+/// What a client came to.
+#[derive(Debug)]
+struct Said {
+    stdout: String,
+    stderr: String,
+}
+
+impl Serve {
+    fn start(args: &[&str]) -> Self {
+        let (folder, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write =
+            |name: &str, length| std::fs::write(folder.path().join(name), file(length)).unwrap();
+        write("large", LARGE);
+        write("small", SMALL);
+        std::fs::write(folder.path().join("text.txt"), "hello\n").unwrap();
+        std::fs::write(here.path().join("large"), file(LARGE)).unwrap();
+        std::fs::write(here.path().join("small"), file(SMALL)).unwrap();
+        let args = [&["--writable", "--durability", "none"], args].concat();
+        Self {
+            served: Served::start(folder.path(), &args),
+            folder,
+            here,
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        self.served.url(path)
+    }
+
+    /// A path in the client's folder.
+    fn here(&self, name: &str) -> PathBuf {
+        self.here.path().join(name)
+    }
+
+    /// Runs a client in its folder, which must say that all went well.
+    #[track_caller]
+    fn run(&self, program: &str, args: &[&str]) -> Said {
+        let said = self.ran(program, args);
+        assert!(said.0, "{program} {args:?}: {:#?}", said.1);
+        said.1
+    }
+
+    /// Runs one that may say otherwise.
+    fn ran(&self, program: &str, args: &[&str]) -> (bool, Said) {
+        let output = Command::new("timeout")
+            .args(["60", program])
+            .args(args)
+            .current_dir(self.here.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = Said {
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        };
+        assert_ne!(
+            output.status.code(),
+            Some(127),
+            "{program} is missing: scripts/test installs it"
+        );
+        (output.status.success(), said)
+    }
+
+    /// `curl` with its errors shown, its standard output returned.
+    #[track_caller]
+    fn curl(&self, args: &[&str]) -> String {
+        self.run("curl", &[&["-sS", "--max-time", "50"], args].concat())
+            .stdout
+    }
+
+    /// That a file in the client's folder is one that is served.
+    #[track_caller]
+    fn assert_got(&self, name: &str, length: u64) {
+        assert_is(&self.here(name), length);
+    }
+
+    /// That a file was put.
+    #[track_caller]
+    fn assert_put(&self, key: &str, length: u64) {
+        assert_is(&self.folder.path().join(key), length);
+    }
+}
+
+/// The bytes of a file.
+fn file(length: u64) -> Vec<u8> {
+    Content::random(11, length).to_vec()
+}
+
+#[track_caller]
+fn assert_is(path: &Path, length: u64) {
+    let found = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(
+        found == file(length),
+        "{}: {} bytes of {length}",
+        path.display(),
+        found.len()
+    );
+}
