@@ -9,7 +9,7 @@ use haul_serve::accept::{Crew, CrewOptions};
 use haul_serve::listen::tls::{Pair, Tls};
 use haul_serve::listen::{BindOptions, Handed, bind};
 use haul_serve::store::{Disk, Store, StoreOptions};
-use haul_serve::{ServerOptions, Server};
+use haul_serve::{Server, ServerOptions};
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
@@ -70,8 +70,15 @@ fn serve(args: &ServeArgs) -> Result<(), Box<dyn std::error::Error>> {
     let mut files = Vec::new();
     for address in &args.listen {
         for bound in bind(address, &bind_options, &mut handed)? {
-            message::note(&format!("serving {} on {}", args.folder.display(), bound.local));
-            sockets.push((bound.listeners, tls.as_ref().map(|tls| Arc::clone(&tls.config))));
+            message::note(&format!(
+                "serving {} on {}",
+                args.folder.display(),
+                bound.local
+            ));
+            sockets.push((
+                bound.listeners,
+                tls.as_ref().map(|tls| Arc::clone(&tls.config)),
+            ));
             files.push(bound.file);
         }
     }
