@@ -1,4 +1,5 @@
-//! `haul` against real programs from Debian: nginx as the origin, squid as the proxy, curl as the judge of what is right.
+//! `haul` against real programs from Debian: nginx as the origin, squid as the proxy, curl as the judge of what is right,
+//! Chromium as the reader of its page.
 //!
 //! Each server is private: its own folder, a free port, ended with the test. `scripts/test` installs them.
 
@@ -8,8 +9,11 @@
 )]
 
 mod batch;
+mod chromium;
 mod nginx;
 mod origin;
+mod page;
+mod page_writing;
 mod program;
 mod proxy;
 mod serve;

@@ -5,15 +5,13 @@
 //! crate that is kept for this reads whatever is ready before it looks at any of it, and has no limit on a head.)
 //!
 //! A form can be posted from any page on the web with the credentials that a browser has for us, unlike a PUT, which it asks about
-//! first. So whoever takes one has to ask [`is_from_here`].
+//! first. So whoever takes one has to ask [`is_cross_site`](crate::access::is_cross_site).
 
 mod disposition;
 mod split;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use http::HeaderMap;
-use http::header::ORIGIN;
 
 use self::split::{Event, Splitter};
 use crate::{Key, KeyError};
@@ -145,25 +143,6 @@ where
             }
         }
     }
-}
-
-/// Whether a form was posted from a page of ours, or by something that is no browser.
-///
-/// `authority` is the host that the request was for, with its port, as the Host field or `:authority` has it. A browser says where a
-/// form comes from, in `Sec-Fetch-Site` or, if that is not there, in `Origin`; neither can be set by a page.
-#[must_use]
-pub fn is_from_here(headers: &HeaderMap, authority: &str) -> bool {
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return matches!(site.as_bytes(), b"same-origin" | b"none");
-    }
-    let Some(origin) = headers.get(ORIGIN) else {
-        return true;
-    };
-    let origin = origin.to_str().unwrap_or_default();
-    let host = origin
-        .strip_prefix("https://")
-        .or_else(|| origin.strip_prefix("http://"));
-    host.is_some_and(|host| !host.is_empty() && host.eq_ignore_ascii_case(authority))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use futures_util::stream;
-use http::HeaderValue;
 
 use super::*;
 
@@ -139,40 +138,4 @@ async fn what_the_body_says_is_told() {
         stream::iter([Ok::<_, Infallible>(Bytes::new())]),
     );
     assert!(matches!(none, Err(FormError::NoForm)));
-}
-
-#[test]
-fn forms_of_other_sites_are_told_from_ours() {
-    let from = |fields: &[(&'static str, &'static str)]| {
-        let fields = fields.iter().map(|(name, value)| {
-            let name = http::HeaderName::from_static(name);
-            (name, HeaderValue::from_static(value))
-        });
-        is_from_here(&fields.collect(), "host:8080")
-    };
-    let ours: [&[(&str, &str)]; 5] = [
-        &[],
-        &[("origin", "http://host:8080")],
-        &[("origin", "https://HOST:8080")],
-        &[("sec-fetch-site", "same-origin")],
-        // A proxy gave us another name, and the browser vouches.
-        &[
-            ("sec-fetch-site", "same-origin"),
-            ("origin", "https://public"),
-        ],
-    ];
-    let others: [&[(&str, &str)]; 7] = [
-        &[("origin", "null")],
-        &[("origin", "http://evil")],
-        &[("origin", "http://host")],
-        &[("origin", "http://host:8080.evil")],
-        &[("sec-fetch-site", "cross-site")],
-        &[("sec-fetch-site", "same-site")],
-        &[
-            ("sec-fetch-site", "cross-site"),
-            ("origin", "http://host:8080"),
-        ],
-    ];
-    assert!(ours.iter().all(|fields| from(fields)));
-    assert!(!others.iter().any(|fields| from(fields)));
 }
