@@ -17,4 +17,5 @@ mod page_writing;
 mod program;
 mod proxy;
 mod serve;
+mod shelf;
 mod squid;
