@@ -39,7 +39,7 @@ const LAST: Duration = Duration::from_millis(500);
 
 /// How long a connection is idle before it is taken from hyper: rarely that of one whose peer is at work, as giving it back costs
 /// some microseconds.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_millis(100);
 
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
 const BUFFER: usize = 256 << 10;
@@ -184,7 +184,7 @@ impl Driver {
                 return self.end_first(wire, service, ended, parts.read_buf).await;
             };
             wire.rewind(parts.read_buf);
-            if let Err(ended) = self.idle(&mut wire).await {
+            if let Err(ended) = Box::pin(self.idle(&mut wire)).await {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 return ended;
             }
