@@ -14,7 +14,7 @@ const HOSTILE: [&[u8]; 14] = [
     b"<script>document.title='x'",
     b"\"><img src=x onerror=alert(1)>",
     b"' onclick='alert(1)",
-    b"</a><b>",
+    b"<a><b>",
     b"&lt;&amp;",
     b"<!--",
     b"?q=1#f",
