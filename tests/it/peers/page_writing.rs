@@ -187,6 +187,7 @@ async fn what_was_not_uploaded_is_told() {
     tab.shoot("errors").await;
     let told = tab.each("#uploads .state", "it.textContent").await;
     assert_eq!(told[0], "larger than this server takes");
+    assert_eq!(told[1], "something else has that name");
     assert_eq!(told[2], "done");
     assert!(!store.path("large.bin").exists());
     assert_same(&store.path("small"), b"small");

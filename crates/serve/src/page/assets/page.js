@@ -65,7 +65,7 @@
   // What an answer that is no success means.
   const meanings = {
     0: "the connection broke", 401: "sign in first", 403: "not allowed", 404: "it is gone", 405: "not allowed here",
-    409: "something else has that name, or the folder is not empty", 412: "it exists already", 413: "larger than this server takes",
+    409: "something else has that name", 412: "it exists already", 413: "larger than this server takes",
     414: "the name is too long", 429: "too many requests, try later", 507: "no space is left on the server",
   };
   const meaning = (status, text) => meanings[status] || `${status} ${(text || "").split("\n")[0].slice(0, 200)}`.trim();
@@ -80,6 +80,7 @@
     button.disabled = true;
     try {
       const answer = await fetch(one("a", row).href, { method: "DELETE" });
+      if (answer.status === 409) throw "the folder is not empty";
       if (!answer.ok && answer.status !== 404) throw meaning(answer.status, await answer.text());
       // Whoever uses the keyboard stays in the list.
       const links = walkable();
