@@ -41,6 +41,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) key: &'a Key,
     /// All fields.
     pub(crate) headers: &'a HeaderMap,
+    /// Whether not everybody would get it.
+    pub(crate) is_personal: bool,
 }
 
 /// Answers with a file.
@@ -52,7 +54,7 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
         Outcome::Proceed => {}
         Outcome::NotModified => {
             let mut answer = bare(StatusCode::NOT_MODIFIED);
-            describe(server, asked.key, meta, answer.headers_mut());
+            describe(server, asked, meta, answer.headers_mut());
             // RFC 9110 15.4.5: nothing about a body that is not there.
             answer.headers_mut().remove(CONTENT_TYPE);
             return answer;
@@ -91,12 +93,12 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
             let kind = parts.media_type();
             let mut answer = Response::new(parts.body(&ranges, |range| roads.piece(range)));
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            describe(server, asked.key, meta, answer.headers_mut());
+            describe(server, asked, meta, answer.headers_mut());
             answer.headers_mut().insert(CONTENT_TYPE, kind);
             return answer;
         }
     };
-    describe(server, asked.key, meta, answer.headers_mut());
+    describe(server, asked, meta, answer.headers_mut());
     answer
 }
 
@@ -109,14 +111,42 @@ pub(crate) fn current(meta: &Meta) -> Current<'_> {
 }
 
 /// The fields that say which version of what it is.
-fn describe(server: &Server, key: &Key, meta: &Meta, headers: &mut HeaderMap) {
-    headers.insert(CONTENT_TYPE, media_type(key));
+fn describe(server: &Server, asked: Asked<'_>, meta: &Meta, headers: &mut HeaderMap) {
+    headers.insert(CONTENT_TYPE, media_type(asked.key));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     version(meta, headers);
-    if let Some(value) = &server.options.cache_control {
-        headers.insert(CACHE_CONTROL, value.clone());
+    let said = server.options.cache_control.as_ref();
+    let value = match asked.is_personal {
+        true => Some(for_one(said)),
+        false => said.cloned(),
+    };
+    if let Some(value) = value {
+        headers.insert(CACHE_CONTROL, value);
     }
+}
+
+/// What caches are told of an answer that not everybody would get: what they are told of all others, but not to share it. Without a
+/// login in the request, as with a signed URL, they would take it for anybody's.
+fn for_one(said: Option<&HeaderValue>) -> HeaderValue {
+    let said = said
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let is_shared = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        ["public", "private", "s-maxage", ""]
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other))
+    };
+    let rest = said
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !is_shared(part));
+    let text = std::iter::once("private")
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(", ");
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("private"))
 }
 
 /// The fields that tell versions apart.
@@ -242,5 +272,31 @@ impl<'a> Roads<'a> {
         let read = self.object.read_now(&mut buffer, range.start).ok()??;
         // Less would be a file that has become shorter: its reader says so.
         (read == len).then(|| buffer.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_persons_is_not_for_shared_caches() {
+        let told = |said: &'static str| for_one(Some(&HeaderValue::from_static(said)));
+        assert_eq!(for_one(None), "private");
+        assert_eq!(
+            told("public, max-age=60, s-maxage=600"),
+            "private, max-age=60"
+        );
+        assert_eq!(told("Private,no-cache"), "private, no-cache");
+        assert_eq!(told("no-store"), "private, no-store");
+    }
+
+    #[test]
+    fn types_go_by_the_ends_of_names() {
+        let kind = |path: &str| media_type(&Key::parse(path).expect("a key").key);
+        assert_eq!(kind("/a/b.TXT"), "text/plain; charset=utf-8");
+        assert_eq!(kind("/a.b/c"), "application/octet-stream");
+        assert_eq!(kind("/png"), "application/octet-stream");
+        assert_eq!(kind("/x.png"), "image/png");
     }
 }

@@ -89,6 +89,10 @@ impl Asked {
             server.options.metrics.refused_body(BodyRefusal::TooLarge);
             return Err(too_long(most).into());
         }
+        if length.is_some_and(|length| !server.store.has_room(length)) {
+            server.options.metrics.refused_body(BodyRefusal::Quota);
+            return Err(of_store(&StoreError::OverQuota, &key).into());
+        }
         Ok(Self {
             key,
             conditions: Conditions::parse(headers),

@@ -284,27 +284,33 @@ impl Service {
         if asked.named.is_folder {
             return self.list(&asked, grant);
         }
-        let store = &self.server().store;
+        let (store, is_personal) = (&self.server().store, grant.is_personal());
         match store.read_now(&asked.named.key) {
-            Now::Done(found) => Reply::Now(self.found(&asked, found)),
+            Now::Done(found) => Reply::Now(self.found(&asked, is_personal, found)),
             Now::Wait => {
                 let (service, store) = (self.clone(), Arc::clone(store));
                 Reply::later(async move {
                     let key = asked.named.key.clone();
                     let found = service.server().disk.run(move || store.read(&key)).await;
-                    service.found(&asked, found)
+                    service.found(&asked, is_personal, found)
                 })
             }
         }
     }
 
     /// Answers with what a key led to.
-    fn found(&self, asked: &Asked, found: Result<Arc<Object>, StoreError>) -> Answer {
+    fn found(
+        &self,
+        asked: &Asked,
+        is_personal: bool,
+        found: Result<Arc<Object>, StoreError>,
+    ) -> Answer {
         let key = &asked.named.key;
         let file = get::Asked {
             method: &asked.head.method,
             key,
             headers: &asked.head.headers,
+            is_personal,
         };
         match found {
             Ok(object) => get::answer(&self.line, file, &object),

@@ -186,6 +186,12 @@ impl Store {
         }
     }
 
+    /// Whether so many more bytes are within the quota. It is a look, and no claim.
+    #[must_use]
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.quota.has_room(bytes)
+    }
+
     /// Closes files that nobody asks for any more. To be called every few seconds.
     pub fn sweep(&self) {
         self.open_files.sweep();

@@ -41,6 +41,13 @@ impl Quota {
         }
     }
 
+    /// Whether so many more would be too many just now.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        let used = self.used.load(Ordering::Relaxed);
+        self.most
+            .is_none_or(|most| used.checked_add(bytes).is_some_and(|sum| sum <= most))
+    }
+
     /// A file of so many bytes is gone.
     pub(super) fn gone(&self, bytes: u64) {
         if self.most.is_some() {
