@@ -46,6 +46,7 @@ http {{
         ssl_certificate {home}/cert.pem;
         ssl_certificate_key {home}/key.pem;
         ssl_protocols TLSv1.3;
+        ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
     }}
 }}
 """

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::chromium::Chromium;
 use super::shelf::Shelf;
-use crate::cli::harness::{Haul, names};
+use crate::cli::harness::names;
 
 const NAMES: &str = "tbody tr:not(.up) bdi";
 
@@ -240,14 +240,6 @@ async fn deletion_asks_first() {
 
 #[tokio::test]
 async fn logins_decide_what_is_on_the_page() {
-    if !Haul::new()
-        .run(&["serve", "--help"])
-        .await
-        .stdout
-        .contains("--auth")
-    {
-        return;
-    }
     let flags = [
         "--writable",
         "--auth",

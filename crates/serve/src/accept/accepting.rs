@@ -233,6 +233,6 @@ mod tests {
         let (_peer, stream) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let future = serve(Accepted::Unix(stream), None, context, permit);
         let size = size_of_val(&future);
-        assert!(size <= 3584, "{size} bytes");
+        assert!(size <= 2560, "{size} bytes");
     }
 }

@@ -43,10 +43,10 @@ pub(crate) struct Wire<S> {
     again: Bytes,
     /// What came first, while that may become HTTP/2's preface. `None` once it is known.
     first: Option<Vec<u8>>,
-    /// How fast it may send.
-    out: Option<Pace>,
+    /// How fast it may send. In a box, since most connections have no limit.
+    out: Option<Box<Pace>>,
     /// How fast it may receive.
-    inward: Option<Pace>,
+    inward: Option<Box<Pace>>,
     /// Whether it is a limit that it waits for.
     is_held: bool,
     /// While it waits for the disk or for a limit, its peer waits for the server.
@@ -59,8 +59,8 @@ impl<S: Transport> Wire<S> {
         let server = &line.server;
         let (rate, totals) = (server.options.rate, &server.totals);
         Self {
-            out: Pace::new(rate, totals.out.as_ref()),
-            inward: Pace::new(rate, totals.inward.as_ref()),
+            out: Pace::new(rate, totals.out.as_ref()).map(Box::new),
+            inward: Pace::new(rate, totals.inward.as_ref()).map(Box::new),
             is_held: false,
             pause: None,
             stream,
