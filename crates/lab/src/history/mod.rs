@@ -1,7 +1,7 @@
 //! What happened to the keys of a store, and whether it may have happened: a recorder's words and the checker that judges them.
 //!
 //! Whoever drives a store writes down each operation: when it was begun, when its answer was there, and what the answer was.
-//! [`check`] then says whether one register, to which each operation happens at one instant between the two, could have answered so
+//! [`check()`] then says whether one register, to which each operation happens at one instant between the two, could have answered so
 //! (linearizability: Herlihy and Wing 1990). Every version that is written is written once, so a read names the write that it saw.
 //! What a killed server did not answer may have happened, until the server was dead, or not at all.
 //!

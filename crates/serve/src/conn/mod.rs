@@ -1,6 +1,6 @@
 //! One connection: what is between an accepted socket and the service that answers.
 //!
-//! [`drive`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a socket, or TLS over one) with everything
+//! [`drive()`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a socket, or TLS over one) with everything
 //! that must see each byte: the `head_watch`, the `pace` of a rate limit, and files that the kernel sends. Each request is an [`Exchange`] until its
 //! last byte has left. All of them meet in the [`Line`]; a `minder` keeps the one timer.
 

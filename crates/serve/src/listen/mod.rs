@@ -1,6 +1,6 @@
 //! Where connections come from, and the certificates they are met with.
 //!
-//! An [`Address`] is what a user writes; [`bind`] makes it into sockets of the standard library that listen and do not block,
+//! An [`Address`] is what a user writes; [`bind()`] makes it into sockets of the standard library that listen and do not block,
 //! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Tls`](tls::Tls) is how a connection is
 //! secured, [`Notify`] tells the service manager how we are.
 //!

@@ -1,6 +1,6 @@
 //! The page's upload form: `multipart/form-data` (RFC 7578), streamed.
 //!
-//! [`Form`] drives, [`Splitter`](split::Splitter) decides: bytes go in as they come, and the heads of parts and pieces of their bodies
+//! [`Form`] drives, [`Splitter`] decides: bytes go in as they come, and the heads of parts and pieces of their bodies
 //! come out. No part is held; what is held is a piece of the body, a delimiter's length of the one before, and a head under its limit. (The
 //! crate that is kept for this reads whatever is ready before it looks at any of it, and has no limit on a head.)
 //!
