@@ -47,6 +47,12 @@ const BUFFER: usize = 256 << 10;
 /// Bytes of the longest head: more than any proxy passes on.
 const HEAD: usize = 64 << 10;
 
+/// Requests at one time on one HTTP/2 connection: what browsers and RFC 9113 6.5.2 take for enough.
+const STREAMS: u32 = 100;
+
+/// Bytes that are kept for one of them until its peer takes them.
+const STREAM_BUFFER: usize = 64 << 10;
+
 /// Which protocol was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -184,6 +190,7 @@ impl Driver {
                 return self.end_first(wire, service, ended, parts.read_buf).await;
             };
             wire.rewind(parts.read_buf);
+            wire.rest();
             if let Err(ended) = Box::pin(self.idle(&mut wire)).await {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 return ended;
@@ -254,6 +261,8 @@ impl Driver {
         let mut connection = pin!(
             http2::Builder::new(Streams(self.tasks.clone()))
                 .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS)
+                .max_send_buf_size(STREAM_BUFFER)
                 .serve_connection(TokioIo::new(wire), service)
         );
         let turned = self.turns(None, |cx, is_ending| {
@@ -297,7 +306,8 @@ impl Driver {
     async fn leave<S: Transport>(&self, mut wire: Wire<S>, may_have_more: bool) -> io::Result<()> {
         // Of a plain socket, closing says as much in one call less.
         if may_have_more || S::HAS_FAREWELL {
-            wire.shutdown().await?;
+            // A last word may find no room on its way.
+            tokio::time::timeout(LINGER, wire.shutdown()).await??;
         }
         if !may_have_more {
             return Ok(());

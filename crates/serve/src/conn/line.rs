@@ -109,6 +109,11 @@ impl Line {
         self.ledger.as_ref().filter(|_| is_in_order)
     }
 
+    /// Whether it is HTTP/2.
+    pub(crate) fn is_multiplexed(&self) -> bool {
+        !self.is_in_order.load(Ordering::Relaxed)
+    }
+
     /// Since the connection began.
     pub(crate) fn now(&self) -> Duration {
         self.began.elapsed()
@@ -135,6 +140,12 @@ impl Line {
     pub(crate) fn is_second(&self) {
         self.watch().end();
         self.is_in_order.store(false, Ordering::Relaxed);
+        // Its first bytes looked like the head of a request. That is over.
+        let now = self.now();
+        let mut patience = self.patience();
+        patience.head_done();
+        patience.response_begun(now);
+        patience.response_done(now);
     }
 
     /// Bytes came.

@@ -49,8 +49,10 @@ pub(crate) struct Wire<S> {
     inward: Option<Box<Pace>>,
     /// Whether it is a limit that it waits for.
     is_held: bool,
-    /// While it waits for the disk or for a limit, its peer waits for the server.
+    /// While it waits to send, for the disk or for a limit, its peer waits for the server.
     pause: Option<Pause>,
+    /// The same while it waits to receive.
+    pause_inward: Option<Pause>,
 }
 
 impl<S: Transport> Wire<S> {
@@ -63,6 +65,7 @@ impl<S: Transport> Wire<S> {
             inward: Pace::new(rate, totals.inward.as_ref()).map(Box::new),
             is_held: false,
             pause: None,
+            pause_inward: None,
             stream,
             line,
             disk,
@@ -71,6 +74,12 @@ impl<S: Transport> Wire<S> {
             again: Bytes::new(),
             first: Some(Vec::new()),
         }
+    }
+
+    /// Nothing is under way: whatever it waited for, its peer does not wait for the server any more.
+    pub(crate) fn rest(&mut self) {
+        self.pause = None;
+        self.pause_inward = None;
     }
 
     /// Whether something has come: a hint.
@@ -116,6 +125,13 @@ impl<S: Transport> Wire<S> {
     fn read_again(&mut self, buffer: &mut ReadBuf<'_>) {
         let some = self.again.len().min(buffer.remaining());
         buffer.put_slice(&self.again.split_to(some));
+    }
+
+    /// Looks how much the system has not sent, if somebody wants to know.
+    fn look(&self) {
+        if self.line.is_look_wanted() {
+            self.line.looked(self.stream.unsent());
+        }
     }
 
     /// Its peer waits from here on until the next byte passes.
@@ -221,10 +237,12 @@ impl<S: Transport> AsyncRead for Wire<S> {
         if let Some(pace) = &mut self.inward {
             let room = pace.poll_room(cx);
             if room.is_pending() {
-                self.wait();
+                if self.pause_inward.is_none() {
+                    self.pause_inward = Some(self.line.pause());
+                }
                 return Poll::Pending;
             }
-            self.pause = None;
+            self.pause_inward = None;
         }
         loop {
             let before = buffer.filled().len();
@@ -261,9 +279,7 @@ impl<S: Transport> AsyncWrite for Wire<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        if this.line.is_look_wanted() {
-            this.line.looked(this.stream.unsent());
-        }
+        this.look();
         let polled = this.poll_some(cx, slices);
         match &polled {
             // Whether it is the peer that is waited for, or the disk, or a limit.
@@ -286,6 +302,8 @@ impl<S: Transport> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // One that waits for its peer's window has nothing to write.
+        self.look();
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.line.flushed();
         Poll::Ready(Ok(()))

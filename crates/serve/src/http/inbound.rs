@@ -10,6 +10,17 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::conn::Line;
 
+/// Why a body is not whole.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InboundError {
+    /// What HTTP says.
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    /// It ended as if it were whole, and is not: an HTTP/2 stream may be reset without an error.
+    #[error("the body ended before its end")]
+    Short,
+}
+
 /// The body of one request.
 #[derive(Debug)]
 pub(crate) struct Inbound {
@@ -19,12 +30,15 @@ pub(crate) struct Inbound {
     has_begun: bool,
     /// Bytes that came.
     came: u64,
+    /// Bytes that were said to come.
+    declared: Option<u64>,
 }
 
 impl Inbound {
     /// A body that nobody has asked for yet.
     pub(crate) fn new(body: Incoming, line: &Arc<Line>) -> Self {
         Self {
+            declared: body.size_hint().exact(),
             body,
             line: Arc::clone(line),
             has_begun: false,
@@ -37,6 +51,12 @@ impl Inbound {
         self.body.size_hint().exact()
     }
 
+    /// Whether what came, now that nothing more does, is all of it.
+    fn is_whole(&self) -> bool {
+        let is_ended = !self.line.is_multiplexed() || self.body.is_end_stream();
+        is_ended && self.declared.is_none_or(|declared| declared == self.came)
+    }
+
     /// Whether it is known that nothing more comes.
     pub(crate) fn is_end(&self) -> bool {
         self.body.is_end_stream()
@@ -44,7 +64,7 @@ impl Inbound {
 }
 
 impl Stream for Inbound {
-    type Item = hyper::Result<Bytes>;
+    type Item = Result<Bytes, InboundError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -59,7 +79,7 @@ impl Stream for Inbound {
                 this.line.body_came();
             }
             let Some(frame) = frame else {
-                return Poll::Ready(None);
+                return Poll::Ready((!this.is_whole()).then_some(Err(InboundError::Short)));
             };
             // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {

@@ -187,7 +187,7 @@ async fn look(
     let (key, conditions) = (key.clone(), conditions.clone());
     let _pause = line.pause();
     let check = move || store.check(&key, &|meta| holds(&conditions, meta));
-    line.server.disk.run(check).await
+    line.server.disk.run(check).await.map(drop)
 }
 
 /// Puts what a source gives.

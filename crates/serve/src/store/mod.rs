@@ -25,6 +25,7 @@ mod room;
 mod root;
 mod stamps;
 mod sync;
+mod sys;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -145,7 +146,6 @@ impl Store {
             return Now::Done(Ok(object));
         }
         match self.root.open_now(key) {
-            Now::Done(Ok(opened)) if Media::of(&opened) == Media::Remote => Now::Wait,
             Now::Done(opened) => Now::Done(opened.and_then(|opened| self.opened(key, opened))),
             Now::Wait => Now::Wait,
         }
@@ -175,13 +175,14 @@ impl Store {
         }
     }
 
-    /// Whether `check` likes what has a key now.
+    /// Asks `check` about what has a key now, and says whether anything has.
     ///
     /// # Errors
-    /// [`StoreError::Failed`] if it does not.
-    pub fn check(&self, key: &Key, check: Check<'_>) -> Result<(), StoreError> {
-        match check(self.current(key)?.as_ref()) {
-            true => Ok(()),
+    /// [`StoreError::Failed`] if it does not like that.
+    pub fn check(&self, key: &Key, check: Check<'_>) -> Result<bool, StoreError> {
+        let current = self.current(key)?;
+        match check(current.as_ref()) {
+            true => Ok(current.is_some()),
             false => Err(StoreError::Failed),
         }
     }

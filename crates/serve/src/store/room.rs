@@ -46,9 +46,9 @@ pub(super) struct Room {
     mount: Option<u64>,
     /// Locked, shared, for as long as the store is open.
     _lock: File,
-    /// What names of this process begin with.
+    /// What names of this opening begin with: random, since processes in two containers, or on two machines, may have one number.
     prefix: String,
-    /// Makes names: with the process, no two are the same.
+    /// Makes names: with the prefix, no two are the same.
     next: AtomicU64,
     /// Folders on other mounts that are noted.
     strays: Mutex<HashSet<Key>>,
@@ -63,6 +63,8 @@ pub(super) struct Temporary {
     name: String,
     /// Open to be written.
     pub(super) file: File,
+    /// Whether it is on the mount of the store's own room.
+    pub(super) is_at_home: bool,
 }
 
 impl Room {
@@ -89,7 +91,7 @@ impl Room {
         let room = Self {
             mount: mount_of(&folder),
             folder: Arc::new(folder),
-            prefix: format!("{RESERVED_PREFIX}{}-", std::process::id()),
+            prefix: format!("{RESERVED_PREFIX}{:032x}-", rand::random::<u128>()),
             _lock: lock,
             next: AtomicU64::new(0),
             strays: Mutex::default(),
@@ -115,20 +117,19 @@ impl Room {
         if !is_ours {
             self.note(key)?;
         }
-        let create = || rustix::fs::openat(&**folder, &name, NEW, MODE);
-        let file = match create() {
-            // Left by an earlier process with this number, beside one that still runs.
-            Err(Errno::EXIST) => {
-                root::unlink(&**folder, name.as_bytes(), AtFlags::empty())?;
-                create()?
-            }
-            other => other?,
-        };
+        // What has that name, if anything has, is somebody else's.
+        let file = rustix::fs::openat(&**folder, &name, NEW, MODE)?;
         Ok(Temporary {
             folder: Arc::clone(folder),
             name,
             file: file.into(),
+            is_at_home: is_ours,
         })
+    }
+
+    /// Open for as long as the store is.
+    pub(super) fn folder(&self) -> &OwnedFd {
+        &self.folder
     }
 
     /// As if every folder were on another mount.

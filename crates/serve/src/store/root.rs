@@ -41,6 +41,8 @@ pub struct Root {
     path: PathBuf,
     /// Whether the kernel resolves whole keys.
     by_kernel: bool,
+    /// What the root lies on, and all on its mount.
+    media: Media,
 }
 
 /// How far opening something may lead.
@@ -71,8 +73,9 @@ impl Root {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let top = rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?;
         let mut root = Self {
-            top,
             path: path.to_owned(),
+            media: Media::of(&top),
+            top,
             by_kernel: true,
         };
         root.by_kernel = root.kernel_resolves();
@@ -107,19 +110,20 @@ impl Root {
 
     /// Opens what has a key, if that needs nothing from a disk.
     pub(super) fn open_now(&self, key: &Key) -> Now<Result<OwnedFd, StoreError>> {
-        if !self.by_kernel {
+        if !self.by_kernel || self.media == Media::Remote {
             return Now::Wait;
         }
         match self.open_with(key, READ, Reach::Cached) {
-            // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag.
-            Err(Errno::AGAIN | Errno::INVAL) => Now::Wait,
+            // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag. `XDEV`: it leads to another mount,
+            // where even an open may ask somebody, or it leads out: whoever may wait finds out which.
+            Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => Now::Wait,
             other => Now::Done(other.map_err(StoreError::from)),
         }
     }
 
     /// Whether all that is on its own mount is memory, and the kernel keeps to that mount.
     pub(super) fn is_memory(&self) -> bool {
-        self.by_kernel && Media::of(&self.top) == Media::Memory
+        self.by_kernel && self.media == Media::Memory
     }
 
     /// Opens a folder.
@@ -197,7 +201,7 @@ fn beneath(top: &OwnedFd, path: &Path, flags: OFlags, reach: Reach) -> Result<Ow
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match reach {
         Reach::Anywhere => {}
-        Reach::Cached => resolve |= ResolveFlags::CACHED,
+        Reach::Cached => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         Reach::OneMount => resolve |= ResolveFlags::NO_XDEV,
     }
     loop {

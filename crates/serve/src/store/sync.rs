@@ -13,6 +13,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::sys;
+
 /// Uploads that must wait before one call for all is worth it.
 const FEW: u64 = 4;
 
@@ -80,7 +82,11 @@ impl Syncing {
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
         let all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
         let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
-        self.sync_by(bytes, all, one)
+        match self.sync_by(bytes, all, one)? {
+            // What a flush of all says may have been said to somebody else before: each file knows what became of it.
+            Way::Together => sys::written(file),
+            Way::Alone => Ok(()),
+        }
     }
 
     fn sync_by(
@@ -88,9 +94,10 @@ impl Syncing {
         bytes: u64,
         all: impl FnOnce() -> io::Result<()>,
         one: impl Fn() -> io::Result<()>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Way> {
+        let alone = || one().map(|()| Way::Alone);
         if bytes < SMALL {
-            return one();
+            return alone();
         }
         let mut state = self.lock();
         state.came += 1;
@@ -103,11 +110,11 @@ impl Syncing {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.covered >= mine {
-                return Ok(());
+                return Ok(Way::Together);
             }
             if state.alone >= mine {
                 drop(state);
-                return one();
+                return alone();
             }
         }
         // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
@@ -141,9 +148,9 @@ impl Syncing {
         match (way, done) {
             (Way::Together, Err(error)) => {
                 tracing::warn!(%error, "uploads are made durable one by one");
-                one()
+                alone()
             }
-            (_, done) => done,
+            (_, done) => done.map(|()| way),
         }
     }
 

@@ -242,17 +242,25 @@ impl Upload {
         self.under_way.end();
         match store.options.durability {
             Durability::None => {}
-            Durability::File => store.syncing.sync(&place.folder, file, self.len)?,
+            Durability::File => match &store.room {
+                // One flush is of one mount.
+                Some(room) if place.temporary.is_at_home => {
+                    store.syncing.sync(room.folder(), file, self.len)?;
+                }
+                _ => rustix::fs::fdatasync(file)?,
+            },
             Durability::Full => rustix::fs::fsync(file)?,
         }
         let gone = {
             let _lock = store.locks.lock(&self.key);
-            if let Some(check) = check {
-                store.check(&self.key, check)?;
-            }
-            match place.name_new(&self.key)? {
-                true => None,
-                false => Some(place.replace(&self.key)?),
+            let is_there = check
+                .map(|check| store.check(&self.key, check))
+                .transpose()?;
+            match (place.name_new(&self.key)?, is_there) {
+                (true, _) => None,
+                // What was looked at and not there is there by now: another program's, which nobody has looked at.
+                (false, Some(false)) => return Err(StoreError::Failed),
+                (false, _) => Some(place.replace(&self.key)?),
             }
         };
         self.done(place, gone, digest)
@@ -316,8 +324,13 @@ impl Place {
     fn name_new(&self, key: &Key) -> Result<bool, StoreError> {
         match self.temporary.rename(&self.folder, name(key)?, false) {
             Ok(()) => Ok(true),
-            // `INVAL`: the file system cannot refuse to replace.
-            Err(Errno::EXIST | Errno::INVAL) => Ok(false),
+            Err(Errno::EXIST) => Ok(false),
+            // The file system cannot refuse to replace: a look before must do.
+            Err(Errno::INVAL) if self.is_free(key) => {
+                self.temporary.rename(&self.folder, name(key)?, true)?;
+                Ok(true)
+            }
+            Err(Errno::INVAL) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
@@ -335,6 +348,12 @@ impl Place {
     /// Whether what has the name is soon forgotten by its file system.
     fn is_little(&self, key: &Key) -> bool {
         self.before(key) <= LITTLE
+    }
+
+    fn is_free(&self, key: &Key) -> bool {
+        let Ok(name) = name(key) else { return false };
+        let found = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_err_and(|error| error == Errno::NOENT)
     }
 
     fn before(&self, key: &Key) -> u64 {

@@ -125,7 +125,7 @@ fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
 #[derive(Debug, Clone, Copy)]
 enum Ends {
     /// The stream is reset.
-    Reset,
+    Reset(h2::Reason),
     /// It ends with fewer bytes than were told.
     Short,
     /// The connection ends.
@@ -137,7 +137,8 @@ fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
     let served = Served::start();
     served.file("key", "old");
     for road in [Road::Http2, Road::Http2Tls] {
-        for ends in [Ends::Reset, Ends::Short, Ends::Gone] {
+        let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(Ends::Reset);
+        for ends in resets.into_iter().chain([Ends::Short, Ends::Gone]) {
             for length in [0, 1, 49, 200_000, 700_000] {
                 break_off(&served, road, ends, length);
                 is_as_it_was(&served, &format!("{road:?} {ends:?} {length}"));
@@ -169,7 +170,7 @@ fn break_off(served: &Served, road: Road, ends: Ends, length: usize) {
             }
             match ends {
                 Ends::Gone => return,
-                Ends::Reset => stream.send_reset(h2::Reason::CANCEL),
+                Ends::Reset(reason) => stream.send_reset(reason),
                 Ends::Short => stream.send_data(Bytes::new(), true).unwrap(),
             }
             match answer.await {

@@ -263,3 +263,58 @@ fn d9_over_http2_too() {
         assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here");
     }
 }
+
+#[test]
+fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
+    let served = served(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
+    for road in [Road::Http2, Road::Http2Tls] {
+        crate::http2::run(async {
+            let stream = crate::http2::connect(&served, road).await;
+            let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+            let reading = async {
+                let mut sender = sender.ready().await.unwrap();
+                let request = http::Request::get("http://store.test/large");
+                let request = request.body(()).unwrap();
+                let (answer, _stream) = sender.send_request(request, true).unwrap();
+                let mut body = answer.await.unwrap().into_body();
+                let began = Instant::now();
+                // Its window lets less through than the socket would take.
+                while began.elapsed() < SHORT * 5 {
+                    let piece = body.data().await.unwrap().expect("it is waited for");
+                    body.flow_control().release_capacity(piece.len()).unwrap();
+                    tokio::time::sleep(SHORT / 10).await;
+                }
+            };
+            tokio::select! {
+                ended = connection => panic!("{road:?}: it was given up: {ended:?}"),
+                () = reading => {}
+            }
+        });
+    }
+}
+
+#[test]
+fn d9_a_limit_makes_no_idle_connection_immortal() {
+    let mut setup = Setup::accept(Accept::Single);
+    setup.server = ServerOptions {
+        patience: PatienceOptions {
+            idle: SHORT,
+            ..patient()
+        },
+        // Its head takes longer than it may be idle.
+        rate: Some(8 << 10),
+        ..ServerOptions::default()
+    };
+    let served = setup.start();
+    served.file("f", "here");
+    let mut client = Client::plain(&served);
+    let padding = "x".repeat(12 << 10);
+    assert_eq!(
+        client.ask("GET", "/f", &[("x-padding", &padding)]).text(),
+        "here"
+    );
+    assert_eq!(client.rest(), b"", "it ends");
+}
