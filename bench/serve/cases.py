@@ -152,7 +152,7 @@ class Serve:
             if found != count:
                 raise SystemExit(f"a listing has {found} of {count} entries")
 
-        load = lambda port: self.clients.listing(port, "many/", out)  # noqa: E731
+        load = lambda port: self.clients.listing(port, "many/?limit=100000", out)  # noqa: E731, a page of haul has 2,000 unless asked for more
         contenders = self.contenders({"haul": haul}, nginx, ["nginx"], load, check)
         if dufs:
             contenders.append(Contender("dufs", dufs, lambda: load(dufs.port), check))

@@ -383,16 +383,18 @@ impl Service {
     fn delete(&self, head: &request::Parts, named: Named) -> Reply {
         let conditions = Conditions::parse(&head.headers);
         let line = Arc::clone(&self.line);
+        if conditions.is_empty()
+            && let Now::Done(deleted) = line.server.store.delete_now(&named)
+        {
+            return Reply::Now(gone(deleted, &named.key));
+        }
         Reply::later(async move {
             let (store, key) = (Arc::clone(&line.server.store), named.key.clone());
             let deleted = line.server.disk.run(move || {
                 let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
                 store.delete(&named, (!conditions.is_empty()).then_some(&check))
             });
-            match deleted.await {
-                Ok(()) => bare(StatusCode::NO_CONTENT),
-                Err(error) => of_store(&error, &key),
-            }
+            gone(deleted.await, &key)
         })
     }
 
@@ -405,6 +407,14 @@ impl Service {
             answer.headers_mut().extend(fields);
         }
         answer
+    }
+}
+
+/// What is said of a deletion.
+fn gone(deleted: Result<(), StoreError>, key: &Key) -> Answer {
+    match deleted {
+        Ok(()) => bare(StatusCode::NO_CONTENT),
+        Err(error) => of_store(&error, key),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Removing files, and folders that are empty.
 
-use rustix::fs::AtFlags;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FileType, Stat};
 
 use super::options::Durability;
-use super::{Check, Store, StoreError, root};
-use crate::Named;
+use super::upload::LITTLE;
+use super::{Check, Now, Store, StoreError, root};
+use crate::{Key, Named};
 
 impl Store {
     /// Removes a file if `check` likes it; a folder if the name is a folder's and nothing is in it.
@@ -17,33 +20,78 @@ impl Store {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
-        let key = &named.key;
-        let (above, name) = key.split().ok_or(StoreError::Denied)?;
-        let folder = self.root.open_folder(&above)?;
-        let flags = if named.is_folder {
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
-        {
-            let _lock = self.locks.lock(key);
-            if let Some(check) = check {
-                // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
-                let current = self.current(key)?.ok_or(StoreError::NotFound)?;
-                if !check(Some(&current)) {
-                    return Err(StoreError::Failed);
-                }
-            }
-            let before = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            root::unlink(&folder, name, flags)?;
-            self.open_files.forget(key);
-            if !named.is_folder {
-                self.quota.gone(before.st_size.try_into().unwrap_or(0));
+        let folder = self.root.open_folder(&above(&named.key)?)?;
+        let _lock = self.locks.lock(&named.key);
+        if let Some(check) = check {
+            // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
+            let current = self.current(&named.key)?.ok_or(StoreError::NotFound)?;
+            if !check(Some(&current)) {
+                return Err(StoreError::Failed);
             }
         }
+        let before = before(&folder, &named.key)?;
+        self.remove(named, &folder, &before)?;
         if self.options.durability == Durability::Full {
             rustix::fs::fsync(&folder)?;
         }
         Ok(())
     }
+
+    /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
+    pub fn delete_now(&self, named: &Named) -> Now<Result<(), StoreError>> {
+        if !self.is_memory || !self.options.writable || named.is_folder {
+            return Now::Wait;
+        }
+        let Ok(above) = above(&named.key) else {
+            return Now::Wait;
+        };
+        // Another mount, or nothing there: whoever may wait finds out which.
+        let Ok(folder) = self.root.open_near(&above) else {
+            return Now::Wait;
+        };
+        let Some(_lock) = self.locks.try_lock(&named.key) else {
+            return Now::Wait;
+        };
+        match before(&folder, &named.key) {
+            Ok(before) if size(&before) > LITTLE => Now::Wait,
+            Ok(before) => Now::Done(self.remove(named, &folder, &before)),
+            Err(error) => Now::Done(Err(error)),
+        }
+    }
+
+    /// Removes what was looked at.
+    fn remove(&self, named: &Named, folder: &OwnedFd, before: &Stat) -> Result<(), StoreError> {
+        let flags = match named.is_folder {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        root::unlink(folder, name(&named.key)?, flags)?;
+        self.open_files.forget(&named.key);
+        // What was never counted is not given back.
+        if FileType::from_raw_mode(before.st_mode) == FileType::RegularFile {
+            self.quota.gone(size(before));
+        }
+        Ok(())
+    }
+}
+
+/// The folder of what is to go; the root stays.
+fn above(key: &Key) -> Result<Key, StoreError> {
+    Ok(key.split().ok_or(StoreError::Denied)?.0)
+}
+
+fn name(key: &Key) -> Result<&[u8], StoreError> {
+    Ok(key.split_ref().ok_or(StoreError::Denied)?.1)
+}
+
+fn before(folder: &OwnedFd, key: &Key) -> Result<Stat, StoreError> {
+    Ok(rustix::fs::statat(
+        folder,
+        name(key)?,
+        AtFlags::SYMLINK_NOFOLLOW,
+    )?)
+}
+
+fn size(stat: &Stat) -> u64 {
+    stat.st_size.try_into().unwrap_or(0)
 }

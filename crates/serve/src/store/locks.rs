@@ -4,7 +4,7 @@
 //! system calls on threads that may wait, and never two at a time.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::Key;
 
@@ -32,8 +32,20 @@ impl Default for Locks {
 impl Locks {
     /// Waits until nobody else changes the key.
     pub(super) fn lock(&self, key: &Key) -> MutexGuard<'_, ()> {
+        self.of(key).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same without waiting: `None` while somebody changes it, or a key of the same hash.
+    pub(super) fn try_lock(&self, key: &Key) -> Option<MutexGuard<'_, ()>> {
+        match self.of(key).try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn of(&self, key: &Key) -> &Mutex<()> {
         let which = self.hash.hash_one(key) % LOCKS as u64;
-        let lock = &self.all[usize::try_from(which).unwrap_or(0)];
-        lock.lock().unwrap_or_else(PoisonError::into_inner)
+        &self.all[usize::try_from(which).unwrap_or(0)]
     }
 }

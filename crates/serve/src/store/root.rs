@@ -134,6 +134,11 @@ impl Root {
         Ok(self.open_with(key, FOLDER, Reach::Anywhere)?)
     }
 
+    /// Opens a folder on the root's own mount.
+    pub(super) fn open_near(&self, key: &Key) -> Result<OwnedFd, StoreError> {
+        Ok(self.open_with(key, FOLDER, Reach::OneMount)?)
+    }
+
     /// Opens a folder, and makes it and those on the way where they are missing. Says which of them it made.
     ///
     /// # Errors

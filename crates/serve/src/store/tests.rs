@@ -302,3 +302,30 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
     store.sweep();
     assert_eq!(store.open_files.len(), 0);
 }
+
+#[test]
+fn what_is_little_and_in_memory_goes_without_waiting() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let store = store(folder.path(), |_| {});
+    if !store.is_memory {
+        return;
+    }
+    put(&store, "/a/f", "x").expect("put");
+    fs::write(folder.path().join("a/large"), vec![0; 2 << 20]).expect("a file");
+    let delete = |path| store.delete_now(&Key::parse(path).expect("a key"));
+    assert!(matches!(delete("/a/f"), Now::Done(Ok(()))));
+    assert!(matches!(
+        delete("/a/f"),
+        Now::Done(Err(StoreError::NotFound))
+    ));
+    assert!(matches!(delete("/a/large"), Now::Wait));
+    assert!(matches!(delete("/a/"), Now::Wait));
+    assert!(matches!(delete("/"), Now::Wait));
+    let _held = store.locks.lock(&key("/a/g"));
+    put_file(folder.path(), "a/g");
+    assert!(matches!(delete("/a/g"), Now::Wait));
+}
+
+fn put_file(root: &Path, path: &str) {
+    fs::write(root.join(path), "x").expect("a file");
+}

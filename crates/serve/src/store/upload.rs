@@ -30,7 +30,7 @@ const SLICES: usize = 64;
 const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
 
 /// Bytes of a file that may be replaced without handing that over: what a file system does with its pages takes time, too.
-const LITTLE: u64 = 1 << 20;
+pub(super) const LITTLE: u64 = 1 << 20;
 
 /// An upload.
 #[derive(Debug)]
@@ -277,7 +277,12 @@ impl Upload {
         let Some(place) = self.place.take() else {
             return Ok(thrown_away(&self.store, self.len, None));
         };
-        let lock = self.store.locks.lock(&self.key);
+        // Whoever has it may be waiting for a disk.
+        let store = Arc::clone(&self.store);
+        let Some(lock) = store.locks.try_lock(&self.key) else {
+            self.place = Some(place);
+            return Err(Box::new(self));
+        };
         let named = match place.name_new(&self.key) {
             Ok(true) => Ok(None),
             Ok(false) if place.is_little(&self.key) => place.replace(&self.key).map(Some),
