@@ -49,5 +49,5 @@ pub use secret::{Secret, without_credentials};
 pub use shortage::is_shortage;
 pub use shown::{shown, shown_target, shown_text};
 pub use standing::Standing;
-pub use tls::{Identity, TlsOptions};
+pub use tls::{Identity, TlsOptions, provider};
 pub use trust::TrustedFiles;

@@ -188,8 +188,9 @@ fn certified(
 }
 
 /// aws-lc's algorithms, AES-128-GCM first as browsers have it: ten rounds a block for both sides in place of fourteen, and it is
-/// the one that everybody must have (RFC 8446 section 9.1).
-fn provider() -> CryptoProvider {
+/// the one that everybody must have (RFC 8446 section 9.1). For clients, and for servers of ours.
+#[must_use]
+pub fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     let aes_128 = [
         CipherSuite::TLS13_AES_128_GCM_SHA256,

@@ -5,7 +5,7 @@
 
 mod access;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_plan::serving::PatienceOptions;
@@ -14,7 +14,7 @@ use haul_serve::accept::{Accept, CrewOptions};
 use haul_serve::access::{Cors, CorsError, CorsOptions};
 use haul_serve::listen::Address;
 use haul_serve::listen::tls::Pair;
-use haul_serve::observe::LogOptions;
+use haul_serve::observe::{LogOptions, LogTarget};
 use haul_serve::store::StoreOptions;
 use http::Method;
 
@@ -73,9 +73,12 @@ impl ServeSettings {
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
         uploads_are_taken(&args.files, &args.running)?;
-        let store = store(&args.files, &args.running);
+        let mut store = store(&args.files, &args.running);
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access(&args.access, &store, variable)?;
+        // A link from one part to another would be a way out of a right that is of one part.
+        store.follows_links = !who.has_parts;
+        warnings.extend(shared(args));
         warnings.extend(descriptors(&args.limits, &store, limits::open_files()));
         let tls = tls(&args.tls)?;
         if let TlsSettings::Files(pairs) = &tls {
@@ -108,6 +111,33 @@ impl ServeSettings {
     }
 }
 
+/// Files of our own that lie in what is shared: whoever may read there may have them.
+fn shared(args: &ServeArgs) -> Vec<String> {
+    let (access, tls) = (&args.access, &args.tls);
+    let secrets = access.auth_file.iter().chain(&access.token_file);
+    let secrets = secrets.chain(&access.sign_key).chain(&tls.key);
+    let log = match &args.running.access_log {
+        Some(LogTarget::File(path)) => Some(path),
+        _ => None,
+    };
+    let Ok(folder) = args.folder.canonicalize() else {
+        return Vec::new();
+    };
+    let is_inside = |path: &Path| {
+        // A log may not be there yet.
+        let place = path
+            .canonicalize()
+            .or_else(|_| path.parent().unwrap_or(path).canonicalize());
+        place.is_ok_and(|place| place.starts_with(&folder))
+    };
+    let inside = secrets.chain(log).filter(|path| is_inside(path));
+    let told = |path: &PathBuf| {
+        let (path, folder) = (path.display(), args.folder.display());
+        format!("{path} lies in {folder}, and is served like any other file: keep it elsewhere")
+    };
+    inside.map(told).collect()
+}
+
 /// What is about uploads makes no sense where there are none.
 fn uploads_are_taken(files: &FileArgs, running: &RunningArgs) -> Result<(), SettingError> {
     if files.writable {
@@ -136,6 +166,7 @@ fn store(files: &FileArgs, running: &RunningArgs) -> StoreOptions {
         quota: files.quota.map(|size| size.0),
         open_files: files.open_files.unwrap_or(defaults.open_files),
         discards: running.sink.is_some(),
+        ..defaults
     }
 }
 

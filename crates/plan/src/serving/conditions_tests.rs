@@ -1,3 +1,5 @@
+//! Conditions of requests, each in every precedence, and against a model.
+
 use std::time::Duration;
 
 use super::Outcome::{Failed, NotModified, Proceed};

@@ -1,3 +1,5 @@
+//! Digests that come with uploads, and those that go with answers.
+
 use super::*;
 use http::HeaderName;
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Peers of all kinds in simulated time: who is waited for, and who is not.
+
 use super::*;
 use proptest::prelude::*;
 

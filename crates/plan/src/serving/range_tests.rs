@@ -1,3 +1,5 @@
+//! Ranges as clients write them, and against a model.
+
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;

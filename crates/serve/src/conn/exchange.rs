@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
@@ -44,7 +45,8 @@ struct Told {
     user: Option<Arc<str>>,
     target: Uri,
     version: Version,
-    received: u64,
+    /// Counted by the body while it comes.
+    received: Arc<AtomicU64>,
     referer: Option<HeaderValue>,
     user_agent: Option<HeaderValue>,
 }
@@ -83,7 +85,7 @@ impl Exchange {
                 user: None,
                 target: head.uri.clone(),
                 version: head.version,
-                received: 0,
+                received: Arc::default(),
                 referer: head.headers.get(REFERER).cloned(),
                 user_agent: head.headers.get(USER_AGENT).cloned(),
             })
@@ -96,6 +98,11 @@ impl Exchange {
             told,
             is_answered: false,
         }
+    }
+
+    /// Where the bytes of its body are to be counted, if anybody wants to know.
+    pub(crate) fn received(&self) -> Option<Arc<AtomicU64>> {
+        self.told.as_ref().map(|told| Arc::clone(&told.received))
     }
 
     /// Whom it was let in as.
@@ -192,7 +199,7 @@ impl Exchange {
             version: told.version,
             status,
             sent,
-            received: told.received,
+            received: told.received.load(Ordering::Relaxed),
             took,
             referer: told.referer.clone(),
             user_agent: told.user_agent.clone(),

@@ -9,11 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::serving::Patience;
+use haul_plan::serving::{HeadWatch, Patience};
 use tokio::time::Instant;
 
 use super::exchange::Finished;
-use super::head_watch::HeadWatch;
 use crate::http::Server;
 use crate::sendfile::Ledger;
 

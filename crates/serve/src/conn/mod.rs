@@ -1,12 +1,11 @@
 //! One connection: what is between an accepted socket and the service that answers.
 //!
 //! [`drive()`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a socket, or TLS over one) with everything
-//! that must see each byte: the `head_watch`, the `pace` of a rate limit, and files that the kernel sends. Each request is an [`Exchange`] until its
+//! that must see each byte: [`HeadWatch`](haul_plan::serving::HeadWatch), the `pace` of a rate limit, and files that the kernel sends. Each request is an [`Exchange`] until its
 //! last byte has left. All of them meet in the [`Line`]; a `minder` keeps the one timer.
 
 mod drive;
 mod exchange;
-mod head_watch;
 mod line;
 mod minder;
 mod pace;
@@ -16,7 +15,6 @@ mod wire;
 
 pub(crate) use drive::{Protocol, drive};
 pub(crate) use exchange::{Exchange, Watched};
-pub(crate) use head_watch::Follows;
 pub(crate) use line::Line;
 pub(crate) use pace::Total;
 pub(crate) use transport::Transport;

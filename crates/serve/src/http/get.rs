@@ -6,11 +6,12 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use haul_plan::serving::{
-    Conditions, Current, Outcome, RangeLimits, Selection, repr_digest, select,
+    Conditions, Current, Outcome, RangeLimits, Selection, for_one, repr_digest, select,
 };
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-    HeaderName, HeaderValue, LAST_MODIFIED, RANGE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RANGE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Response, StatusCode};
 
@@ -116,6 +117,9 @@ fn describe(server: &Server, asked: Asked<'_>, meta: &Meta, headers: &mut Header
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     version(meta, headers);
+    if server.store.options().writable && is_active(&headers[CONTENT_TYPE]) {
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
+    }
     let said = server.options.cache_control.as_ref();
     let value = match asked.is_personal {
         true => Some(for_one(said)),
@@ -126,27 +130,15 @@ fn describe(server: &Server, asked: Asked<'_>, meta: &Meta, headers: &mut Header
     }
 }
 
-/// What caches are told of an answer that not everybody would get: what they are told of all others, but not to share it. Without a
-/// login in the request, as with a signed URL, they would take it for anybody's.
-fn for_one(said: Option<&HeaderValue>) -> HeaderValue {
-    let said = said
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let is_shared = |part: &&str| {
-        let name = part.split('=').next().unwrap_or_default();
-        ["public", "private", "s-maxage", ""]
-            .iter()
-            .any(|other| name.eq_ignore_ascii_case(other))
-    };
-    let rest = said
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !is_shared(part));
-    let text = std::iter::once("private")
-        .chain(rest)
-        .collect::<Vec<_>>()
-        .join(", ");
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("private"))
+/// Whether a browser would run what is in it. Where others may write, that is not to be done with the rights of the page and of whoever
+/// looks at it.
+fn is_active(kind: &HeaderValue) -> bool {
+    let kind = kind.to_str().unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default();
+    essence == "text/html"
+        || essence == "text/xml"
+        || essence.ends_with("/xml")
+        || essence.ends_with("+xml")
 }
 
 /// The fields that tell versions apart.
@@ -280,15 +272,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_one_persons_is_not_for_shared_caches() {
-        let told = |said: &'static str| for_one(Some(&HeaderValue::from_static(said)));
-        assert_eq!(for_one(None), "private");
-        assert_eq!(
-            told("public, max-age=60, s-maxage=600"),
-            "private, max-age=60"
-        );
-        assert_eq!(told("Private,no-cache"), "private, no-cache");
-        assert_eq!(told("no-store"), "private, no-store");
+    fn what_runs_in_browsers_is_known() {
+        let active = |name: &str| is_active(&media_type(&Key::parse(name).expect("a key").key));
+        assert!(active("/x.html") && active("/x.svg") && active("/x.xml") && active("/x.xhtml"));
+        assert!(!active("/x.png") && !active("/x.txt") && !active("/x.pdf") && !active("/x"));
     }
 
     #[test]

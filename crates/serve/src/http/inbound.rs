@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -30,19 +31,22 @@ pub(crate) struct Inbound {
     has_begun: bool,
     /// Bytes that came.
     came: u64,
+    /// Where they are counted for the log.
+    counted: Option<Arc<AtomicU64>>,
     /// Bytes that were said to come.
     declared: Option<u64>,
 }
 
 impl Inbound {
     /// A body that nobody has asked for yet.
-    pub(crate) fn new(body: Incoming, line: &Arc<Line>) -> Self {
+    pub(crate) fn new(body: Incoming, line: &Arc<Line>, counted: Option<Arc<AtomicU64>>) -> Self {
         Self {
             declared: body.size_hint().exact(),
             body,
             line: Arc::clone(line),
             has_begun: false,
             came: 0,
+            counted,
         }
     }
 
@@ -84,6 +88,9 @@ impl Stream for Inbound {
             // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {
                 this.came += bytes.len() as u64;
+                if let Some(counted) = &this.counted {
+                    counted.store(this.came, Ordering::Relaxed);
+                }
                 this.line.patience().body_bytes(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use haul_plan::serving::Conditions;
+use haul_plan::serving::{Conditions, Follows};
 use http::header::{
     ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -21,7 +21,7 @@ use super::answer::{self, Answer, Instead, bare, no_key, not_allowed, of_store, 
 use super::inbound::Inbound;
 use super::{Server, folder, form, get, put};
 use crate::access::{Ask, Grant, Judged, PendingLogin, Refusal, Right, is_cross_site};
-use crate::conn::{Exchange, Follows, Line, Watched};
+use crate::conn::{Exchange, Line, Watched};
 use crate::page::ListQuery;
 use crate::store::{Meta, Now, Object, StoreError};
 use crate::{Key, Named};
@@ -96,7 +96,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let (head, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.line, &head);
-        let body = Inbound::new(body, &self.line);
+        let body = Inbound::new(body, &self.line, exchange.received());
         if head.version < Version::HTTP_2 && !body.is_end() {
             self.line.lacks_body();
         }

@@ -29,16 +29,38 @@ pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, HandedError> {
     if TAKEN.swap(true, Ordering::AcqRel) {
         return Err(HandedError::Again);
     }
-    for (number, _) in (FIRST..).zip(&names) {
+    for (number, name) in (FIRST..).zip(&names) {
         // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
         if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
             return Err(HandedError::NotOpen { number });
         }
+        // A promise that was not kept: what has the number is of our own making by now, and must not be owned twice.
+        if !is_listening(number) {
+            return Err(HandedError::NotListening { name: name.clone() });
+        }
     }
     let own = |(number, name)| {
-        // SAFETY: it is open, as was just seen. Nobody else in this process owns it: the environment says that it was open
+        // SAFETY: it is open and listens, as was just seen, and nothing of this process listens yet. Nobody else in this process owns it: the environment says that it was open
         // when the process began, so that nothing opened since has got its number, and `TAKEN` lets one caller come here.
         (name, unsafe { OwnedFd::from_raw_fd(number) })
     };
     Ok((FIRST..).zip(names).map(own).collect())
+}
+
+/// Whether a number is that of a socket that listens.
+fn is_listening(number: RawFd) -> bool {
+    let mut listens: libc::c_int = 0;
+    let mut len: libc::socklen_t = size_of::<libc::c_int>().try_into().unwrap_or(0);
+    let place = (&raw mut listens).cast::<libc::c_void>();
+    // SAFETY: the call takes any number; it writes at most `len` bytes, to where there are as many.
+    let result = unsafe {
+        libc::getsockopt(
+            number,
+            libc::SOL_SOCKET,
+            libc::SO_ACCEPTCONN,
+            place,
+            &raw mut len,
+        )
+    };
+    result == 0 && listens != 0
 }

@@ -45,6 +45,8 @@ const TOP: &[u8] = b"files";
 /// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
 #[derive(Debug)]
 pub struct Tar {
+    /// What is packed.
+    folder: Key,
     /// The folders that are being walked, the outermost first.
     levels: Vec<Level>,
     /// The path in the archive of the innermost folder, with a slash at its end.
@@ -119,6 +121,7 @@ impl Tar {
         let path = [top_name(folder.key()), b"/"].concat();
         let entries = folder.into_entries()?;
         Ok(Self {
+            folder: entries.key().clone(),
             levels: vec![Level { entries, above: 0 }],
             path,
             body: None,
@@ -142,6 +145,10 @@ impl Tar {
             return Ok(true);
         }
         let Some(level) = self.levels.last_mut() else {
+            if self.left_out > 0 {
+                let (folder, left_out) = (&self.folder, self.left_out);
+                tracing::warn!(%folder, left_out, "a tar was sent without some of what is in the folder");
+            }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };

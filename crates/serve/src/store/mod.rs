@@ -91,7 +91,12 @@ impl Store {
     /// # Errors
     /// When it is no directory, or may not be read, or written to as was asked for.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
-        let root = Arc::new(Root::open(path)?);
+        let root = Root::open(path)?;
+        let root = match options.follows_links {
+            true => root,
+            false => root.without_links(),
+        };
+        let root = Arc::new(root);
         let (room, cleaned) = match options.writable {
             true => Some(Room::open(&root)?).unzip(),
             false => (None, None),

@@ -7,6 +7,9 @@ use std::str::FromStr;
 pub struct StoreOptions {
     /// Whether anything may be changed. A store for reading makes nothing, not even its own room.
     pub writable: bool,
+    /// Whether links that stay beneath the root are followed. Where rights are of a part of the store, they must not be: a key
+    /// in that part would be a way out of it.
+    pub follows_links: bool,
     /// What an acknowledged upload has survived.
     pub durability: Durability,
     /// Bytes that all files together may have; `None`: what the disk has.
@@ -21,6 +24,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             writable: false,
+            follows_links: true,
             durability: Durability::default(),
             quota: None,
             // A quarter of what common systems let a process open.

@@ -43,6 +43,8 @@ pub struct Root {
     by_kernel: bool,
     /// What the root lies on, and all on its mount.
     media: Media,
+    /// Whether links are followed as long as they stay beneath.
+    follows_links: bool,
 }
 
 /// How far opening something may lead.
@@ -75,6 +77,7 @@ impl Root {
         let mut root = Self {
             path: path.to_owned(),
             media: Media::of(&top),
+            follows_links: true,
             top,
             by_kernel: true,
         };
@@ -86,6 +89,13 @@ impl Root {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The same, following no link at all.
+    #[must_use]
+    pub fn without_links(mut self) -> Self {
+        self.follows_links = false;
+        self
     }
 
     /// The same without the kernel's help, as where it has none to give.
@@ -171,7 +181,7 @@ impl Root {
 
     fn open_with(&self, key: &Key, flags: OFlags, reach: Reach) -> Result<OwnedFd, Errno> {
         if self.by_kernel {
-            return beneath(&self.top, key.as_path(), flags, reach);
+            return beneath(&self.top, key.as_path(), flags, reach, self.follows_links);
         }
         // `O_NOFOLLOW` on each segment: nothing but what really lies there.
         let mut at: Option<OwnedFd> = None;
@@ -190,7 +200,7 @@ impl Root {
 
     #[cfg(target_os = "linux")]
     fn kernel_resolves(&self) -> bool {
-        beneath(&self.top, Path::new("."), FOLDER, Reach::Anywhere).is_ok()
+        beneath(&self.top, Path::new("."), FOLDER, Reach::Anywhere, true).is_ok()
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -201,13 +211,22 @@ impl Root {
 
 /// Opens a path that the kernel keeps beneath `top`.
 #[cfg(target_os = "linux")]
-fn beneath(top: &OwnedFd, path: &Path, flags: OFlags, reach: Reach) -> Result<OwnedFd, Errno> {
+fn beneath(
+    top: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    reach: Reach,
+    links: bool,
+) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     match reach {
         Reach::Anywhere => {}
         Reach::Cached => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         Reach::OneMount => resolve |= ResolveFlags::NO_XDEV,
+    }
+    if !links {
+        resolve |= ResolveFlags::NO_SYMLINKS;
     }
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
@@ -219,7 +238,7 @@ fn beneath(top: &OwnedFd, path: &Path, flags: OFlags, reach: Reach) -> Result<Ow
 }
 
 #[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Reach) -> Result<OwnedFd, Errno> {
+fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: Reach, _: bool) -> Result<OwnedFd, Errno> {
     Err(Errno::NOSYS)
 }
 
@@ -285,6 +304,9 @@ mod tests {
             assert!(made.is_err() && !all.path().join("new").exists());
         }
         assert_eq!(read(&open(), "/a/in").expect("a link inside"), "inside");
+        let strict = open().without_links();
+        assert!(matches!(read(&strict, "/a/in"), Err(StoreError::NotFound)));
+        assert_eq!(read(&strict, "/a/b/f").expect("inside"), "inside");
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! Making uploads durable, many at once.
 //!
 //! Each `fdatasync` waits for the disk to have flushed what it holds, and a disk does one flush at a time. Where several uploads wait,
-//! one `syncfs` does it for all of them: measured with 32 uploads of 1 MiB at a time on ext4, twice to three times as many a second. For
-//! files of a kilobyte it brings nothing, since the file system's journal gathers those by itself, and it does harm where other uploads are under
-//! way, whose bytes it would write, too. [`way`] weighs that.
+//! one `syncfs` may do it for all of them: [`Flush`] decides.
 //!
 //! Who comes while a flush is under way waits for the next one, which covers what was written before it began.
 
@@ -13,13 +11,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use haul_plan::serving::Flush;
+
 use super::sys;
-
-/// Uploads that must wait before one call for all is worth it.
-const FEW: u64 = 4;
-
-/// Bytes that each of them must have on average: less is gathered by the file system's journal.
-const SMALL: u64 = 64 << 10;
 
 /// Makes uploads of one mount durable.
 #[derive(Debug, Default)]
@@ -47,23 +41,6 @@ struct State {
     alone: u64,
 }
 
-/// How waiting uploads are made durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Each by itself, at the same time.
-    Alone,
-    /// All by one call.
-    Together,
-}
-
-/// Decides for `waiting` uploads of `bytes` in all, while `under_way` bytes of others are not to be written yet.
-fn way(waiting: u64, bytes: u64, under_way: u64) -> Way {
-    match waiting >= FEW && bytes >= SMALL * waiting && under_way <= bytes {
-        true => Way::Together,
-        false => Way::Alone,
-    }
-}
-
 impl Syncing {
     /// Bytes of an upload were written.
     pub(super) fn wrote(&self, bytes: u64) {
@@ -84,8 +61,8 @@ impl Syncing {
         let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
         match self.sync_by(bytes, all, one)? {
             // What a flush of all says may have been said to somebody else before: each file knows what became of it.
-            Way::Together => sys::written(file),
-            Way::Alone => Ok(()),
+            Flush::Together => sys::written(file),
+            Flush::Alone => Ok(()),
         }
     }
 
@@ -94,9 +71,9 @@ impl Syncing {
         bytes: u64,
         all: impl FnOnce() -> io::Result<()>,
         one: impl Fn() -> io::Result<()>,
-    ) -> io::Result<Way> {
-        let alone = || one().map(|()| Way::Alone);
-        if bytes < SMALL {
+    ) -> io::Result<Flush> {
+        let alone = || one().map(|()| Flush::Alone);
+        if !Flush::is_shared(bytes) {
             return alone();
         }
         let mut state = self.lock();
@@ -110,7 +87,7 @@ impl Syncing {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.covered >= mine {
-                return Ok(Way::Together);
+                return Ok(Flush::Together);
             }
             if state.alone >= mine {
                 drop(state);
@@ -118,7 +95,7 @@ impl Syncing {
             }
         }
         // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
-        let way = way(
+        let way = Flush::of(
             state.waiting,
             state.bytes,
             self.under_way.load(Ordering::Relaxed),
@@ -126,27 +103,27 @@ impl Syncing {
         let upto = state.came;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if way == Way::Alone {
+        if way == Flush::Alone {
             state.alone = upto;
             self.ended.notify_all();
         }
         drop(state);
         let done = match way {
-            Way::Alone => one(),
-            Way::Together => all(),
+            Flush::Alone => one(),
+            Flush::Together => all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
         match (way, &done) {
-            (Way::Together, Ok(())) => state.covered = upto,
+            (Flush::Together, Ok(())) => state.covered = upto,
             // It may have been anybody's file: each asks for its own.
-            (Way::Together, Err(_)) => state.alone = upto,
-            (Way::Alone, _) => {}
+            (Flush::Together, Err(_)) => state.alone = upto,
+            (Flush::Alone, _) => {}
         }
         drop(state);
         self.ended.notify_all();
         match (way, done) {
-            (Way::Together, Err(error)) => {
+            (Flush::Together, Err(error)) => {
                 tracing::warn!(%error, "uploads are made durable one by one");
                 alone()
             }
@@ -166,13 +143,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_few_small_or_disturbed_uploads_are_synced_each_by_itself() {
-        assert_eq!(way(FEW, FEW * SMALL, 0), Way::Together);
-        assert_eq!(way(FEW - 1, 1 << 30, 0), Way::Alone);
-        assert_eq!(way(FEW, FEW * SMALL - 1, 0), Way::Alone);
-        assert_eq!(way(FEW, FEW * SMALL, FEW * SMALL + 1), Way::Alone);
-    }
+    /// Enough to wait for others.
+    const LARGE: u64 = 1 << 20;
 
     /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
     fn eight(all: fn() -> io::Result<()>, one: fn() -> io::Result<()>) -> [usize; 3] {
@@ -189,14 +161,14 @@ mod tests {
                     held.recv().map_err(io::Error::other)
                 };
                 syncing
-                    .sync_by(SMALL, || panic!("alone"), hold)
+                    .sync_by(LARGE, || panic!("alone"), hold)
                     .expect("the first");
             });
             has_begun.recv().expect("the first");
             for _ in 0..8 {
                 scope.spawn(|| {
                     let done = syncing.sync_by(
-                        SMALL,
+                        LARGE,
                         || {
                             count(0);
                             all()

@@ -96,3 +96,47 @@ async fn files_of_secrets_that_all_can_read_are_warned_of() {
         assert_eq!(told, is_warned, "{mode:o}: {said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_leads_out_of_no_part() {
+    let haul = shelf();
+    std::fs::create_dir(haul.path("d/pub")).unwrap();
+    std::fs::create_dir(haul.path("d/team")).unwrap();
+    haul.write("d/team/f", "theirs");
+    std::os::unix::fs::symlink("../team", haul.path("d/pub/folder")).unwrap();
+    std::os::unix::fs::symlink("../team/f", haul.path("d/pub/file")).unwrap();
+    let rule = ["-w", "--auth", "me:pw:rw:/pub"];
+    let served = serve(&haul, &rule).await;
+    for (head, status) in [
+        ("GET /pub/file", 404),
+        ("GET /pub/folder/f", 404),
+        ("GET /pub/folder/", 404),
+        ("DELETE /pub/folder/f", 404),
+        ("PUT /pub/mine", 201),
+    ] {
+        assert_status(&served.ask(&format!("{head}\n{ME}"), "").await, status);
+    }
+    let into = served.ask(&format!("PUT /pub/folder/new\n{ME}"), "").await;
+    assert!(!into.starts_with("HTTP/1.1 2"), "{into}");
+    assert!(!haul.path("d/team/new").exists());
+    assert_eq!(std::fs::read(haul.path("d/team/f")).unwrap(), b"theirs");
+    // Whoever may do everything may follow them.
+    let served = serve(&haul, &["-w", "--auth", "me:pw:rw"]).await;
+    let through = served.ask(&format!("GET /pub/file\n{ME}"), "").await;
+    assert_status(&through, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_that_would_be_served_are_warned_of() {
+    let haul = shelf();
+    let told = "and is served like any other file";
+    for (path, is_warned) in [("d/tokens", true), ("tokens", false)] {
+        let tokens = haul.write(path, "abc:ro\n");
+        let args = ["serve", "d", "-l", "127.0.0.1:0", "--token-file", &tokens];
+        let said = warned(&haul, &args).await;
+        assert_eq!(said.contains(told), is_warned, "{path}: {said}");
+    }
+    let log = haul.path("d/log").display().to_string();
+    let args = ["serve", "d", "-l", "127.0.0.1:0", "--access-log", &log];
+    assert!(warned(&haul, &args).await.contains(told));
+}

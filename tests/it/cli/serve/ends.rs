@@ -148,8 +148,9 @@ async fn the_end_of_its_terminal_is_its_end() {
     let haul = shelf();
     let said = haul.path("said");
     mkfifoat(CWD, &said, Mode::RUSR | Mode::WUSR).unwrap();
+    // Whoever runs the tests may ignore the signal, and that is inherited.
     let line = format!(
-        "exec {} serve d -l 127.0.0.1:0 2>said",
+        "exec env --default-signal=HUP {} serve d -l 127.0.0.1:0 2>said",
         env!("CARGO_BIN_EXE_haul")
     );
     let mut terminal = haul.on_terminal(&line).spawn().unwrap();

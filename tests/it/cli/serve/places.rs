@@ -87,3 +87,20 @@ async fn the_admin_endpoint_tells_of_health_and_numbers() {
     served.end().await.assert_code(0);
     assert_eq!(haul.listing(), ["d"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_promise_of_sockets_that_was_not_kept_is_told() {
+    let haul = shelf();
+    // By the time it looks, the number is that of something of its own.
+    let line = "exec 3<&-; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" serve d -l systemd";
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", line, env!("CARGO_BIN_EXE_haul")])
+        .current_dir(haul.dir.path())
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let running = crate::cli::harness::Running::of(command.spawn().unwrap());
+    running.end().await.assert_code(2);
+}

@@ -163,3 +163,34 @@ async fn quiet_is_quiet() {
     // The manager is gone by the time it could be told of the end.
     assert!(!ran.stderr.contains("serving") && !ran.stderr.contains("may put and delete"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_may_put_there_runs_with_nobodys_rights() {
+    let haul = shelf();
+    haul.write("d/x.html", "<script>1</script>");
+    let field = "content-security-policy: sandbox";
+    for (flags, path, is_boxed) in [
+        (&["-w"][..], "/x.html", true),
+        (&["-w"], "/a.txt", false),
+        (&[], "/x.html", false),
+    ] {
+        let served = serve(&haul, flags).await;
+        let answer = served.ask(&format!("GET {path}"), "").await;
+        assert_eq!(
+            answer.contains(field),
+            is_boxed,
+            "{flags:?} {path}: {answer}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_says_how_much_came() {
+    let haul = shelf();
+    let log = haul.path("log").display().to_string();
+    let served = serve(&haul, &["-w", "--access-log", &log, "--log-format", "json"]).await;
+    assert_status(&served.ask("PUT /new", &"x".repeat(1234)).await, 201);
+    served.end().await.assert_code(0);
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("\"received\":1234"), "{said}");
+}

@@ -33,6 +33,8 @@ pub(crate) struct Who {
     signed: bool,
     /// What all others may do; `None`: everything.
     others: Option<Vec<Scope>>,
+    /// Whether somebody may do something in a part of the store alone.
+    pub(crate) has_parts: bool,
 }
 
 impl Who {
@@ -238,5 +240,6 @@ fn who(options: &AccessOptions) -> Who {
         tokens: tokens.len(),
         signed: options.signing.is_some(),
         others: Some(others(options).to_vec()),
+        has_parts: scopes(options).any(|scope| !scope.prefix.is_root()),
     }
 }

@@ -15,10 +15,11 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use haul_net::provider;
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::ServerSessionMemoryCache;
-use rustls::{CipherSuite, ServerConfig};
 
 pub use certificates::{Certificates, Fingerprint, Reloaded};
 pub use error::TlsError;
@@ -88,26 +89,10 @@ fn config(
     let resolver = Arc::clone(certificates);
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // OpenSSL's clients list AES-256 first by habit. The order that counts is that of `provider`.
+    // OpenSSL's clients list AES-256 first by habit. The order that counts is that of the provider, as it is for haul's own clients.
     config.ignore_client_order = true;
     // Stateless: what a client resumes with, it carries itself. Keys of tickets change every six hours.
     config.ticketer = Ticketer::new()?;
     config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
     Ok(config)
-}
-
-/// aws-lc's algorithms, AES-128-GCM first, as haul offers it as a client: ten rounds a block in place of fourteen, on both sides.
-fn provider() -> CryptoProvider {
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    let aes_128 = [
-        CipherSuite::TLS13_AES_128_GCM_SHA256,
-        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    ];
-    // Stable: TLS 1.3 stays before 1.2, and the rest in its order.
-    provider.cipher_suites.sort_by_key(|suite| {
-        let tls12 = suite.tls13().is_none();
-        (tls12, !aes_128.contains(&suite.suite()))
-    });
-    provider
 }

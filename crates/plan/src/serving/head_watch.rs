@@ -10,7 +10,7 @@
 
 /// The body that follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Follows {
+pub enum Follows {
     /// So many bytes.
     Length(u64),
     /// Chunks.
@@ -19,7 +19,7 @@ pub(crate) enum Follows {
 
 /// What is wrong with a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Ambiguous {
+pub enum Ambiguous {
     /// A line ends without a carriage return.
     #[error("a line of the head ends in a bare line feed")]
     BareLineFeed,
@@ -45,7 +45,7 @@ pub(crate) enum Ambiguous {
 
 /// Watches the bytes of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct HeadWatch {
+pub struct HeadWatch {
     /// What came and belongs to no request yet.
     pending: Vec<u8>,
     /// Bytes of a body that are still to come.
@@ -56,7 +56,7 @@ pub(crate) struct HeadWatch {
 
 impl HeadWatch {
     /// Bytes came. Those that are kept are not more than hyper reads before it asks about their head.
-    pub(crate) fn came(&mut self, mut bytes: &[u8]) {
+    pub fn came(&mut self, mut bytes: &[u8]) {
         if self.over {
             return;
         }
@@ -67,12 +67,13 @@ impl HeadWatch {
     }
 
     /// Whether a request has begun to come.
-    pub(crate) fn has_begun(&self) -> bool {
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
         !self.pending.is_empty()
     }
 
     /// No more heads will be looked at.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         *self = Self {
             over: true,
             ..Self::default()
@@ -83,7 +84,7 @@ impl HeadWatch {
     ///
     /// # Errors
     /// See [`Ambiguous`]: to be answered with 400, and the connection closed.
-    pub(crate) fn head(&mut self, follows: Follows) -> Result<(), Ambiguous> {
+    pub fn head(&mut self, follows: Follows) -> Result<(), Ambiguous> {
         if self.over {
             return Ok(());
         }

@@ -1,0 +1,54 @@
+//! How uploads that wait to be durable are made so: each by itself, or all by one call.
+//!
+//! Measured with 32 uploads at a time on ext4: of 1 MiB each, one call for all brings two to three times as many a second; of 1 KB it brings
+//! nothing, since the file system's journal gathers those by itself. It also writes what others have under way, which they did not ask for.
+
+/// Uploads that must wait before one call for all is worth it.
+const FEW: u64 = 4;
+
+/// Bytes that each of them must have on average: less is gathered by the file system's journal.
+const SMALL: u64 = 64 << 10;
+
+/// How waiting uploads are made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// Each by itself, at the same time.
+    Alone,
+    /// All by one call.
+    Together,
+}
+
+impl Flush {
+    /// Whether an upload of so many bytes waits for others at all.
+    #[must_use]
+    pub fn is_shared(bytes: u64) -> bool {
+        bytes >= SMALL
+    }
+
+    /// For `waiting` uploads of `bytes` in all, while `under_way` bytes of others are not to be written yet.
+    #[must_use]
+    pub fn of(waiting: u64, bytes: u64, under_way: u64) -> Self {
+        let is_much = waiting >= FEW && bytes >= SMALL.saturating_mul(waiting);
+        match is_much && under_way <= bytes {
+            true => Self::Together,
+            false => Self::Alone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_small_or_disturbed_uploads_are_flushed_each_by_itself() {
+        use Flush::{Alone, Together};
+        assert_eq!(Flush::of(FEW, FEW * SMALL, 0), Together);
+        assert_eq!(Flush::of(FEW, FEW * SMALL, FEW * SMALL), Together);
+        assert_eq!(Flush::of(FEW - 1, 1 << 30, 0), Alone);
+        assert_eq!(Flush::of(FEW, FEW * SMALL - 1, 0), Alone);
+        assert_eq!(Flush::of(FEW, FEW * SMALL, FEW * SMALL + 1), Alone);
+        assert_eq!(Flush::of(u64::MAX, u64::MAX - 1, 0), Alone);
+        assert!(Flush::is_shared(SMALL) && !Flush::is_shared(SMALL - 1));
+    }
+}
