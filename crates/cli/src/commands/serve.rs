@@ -7,6 +7,7 @@ mod admin;
 mod attend;
 mod banner;
 mod doors;
+mod ebb;
 mod ending;
 mod folder;
 mod reload;
@@ -72,7 +73,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     drop(entered);
     let exit = runtime.block_on(async {
         told(notify.ready());
-        let attendant = Attendant::new(store, reload, &notify, settings.quiet);
+        let attendant = Attendant::new(Arc::clone(&server), reload, &notify, settings.quiet);
         attendant.attend(&mut signals).await;
         told(notify.stopping());
         let exit = ending::end(crew, settings.grace, &mut signals, settings.quiet).await;

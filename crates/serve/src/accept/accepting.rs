@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::sys;
 use crate::Server;
-use crate::conn::{Line, Protocol, Transport, drive};
+use crate::conn::{Line, Protocol, Socket, Transport, drive};
 use crate::listen::Listener;
 use crate::observe::Fault;
 
@@ -59,10 +60,11 @@ pub(super) async fn accepting(
     mut deal: impl Deal,
 ) -> io::Result<()> {
     let socket = sys::watch(listener)?;
+    let mut stopped = pin!(context.stop.cancelled());
     let mut is_short = false;
     loop {
         let accepted = tokio::select! {
-            () = context.stop.cancelled() => return Ok(()),
+            () = &mut stopped => return Ok(()),
             accepted = accept(&socket) => accepted,
         };
         let accepted = match accepted {
@@ -82,12 +84,15 @@ pub(super) async fn accepting(
                 continue;
             }
         };
-        // One that is too many waits here, and those behind it in the kernel's queue.
-        let permit = tokio::select! {
-            () = context.stop.cancelled() => return Ok(()),
-            permit = Arc::clone(&context.room).acquire_owned() => permit,
+        let permit = match Arc::clone(&context.room).try_acquire_owned() {
+            Ok(permit) => permit,
+            // One that is too many waits here, and those behind it in the kernel's queue.
+            Err(_) => tokio::select! {
+                () = &mut stopped => return Ok(()),
+                Ok(permit) = Arc::clone(&context.room).acquire_owned() => permit,
+                else => return Ok(()),
+            },
         };
-        let Ok(permit) = permit else { return Ok(()) };
         deal.deal(accepted, tls.as_ref(), permit);
     }
 }
@@ -136,17 +141,14 @@ pub(super) async fn serve(
     permit: OwnedSemaphorePermit,
 ) {
     let _permit = permit;
-    let tied = match accepted {
-        Accepted::Tcp(stream, peer) => match TcpStream::from_std(stream) {
-            Ok(stream) => return meet(stream, peer, tls, context).await,
-            Err(error) => error,
-        },
-        Accepted::Unix(stream) => match UnixStream::from_std(stream) {
-            Ok(stream) => return meet(stream, None, tls, context).await,
-            Err(error) => error,
-        },
-    };
-    tracing::debug!(error = %tied, "a connection did not come about");
+    match accepted {
+        Accepted::Tcp(stream, peer) => {
+            meet(Socket::<TcpStream>::new(stream), peer, tls, context).await;
+        }
+        Accepted::Unix(stream) => {
+            meet(Socket::<UnixStream>::new(stream), None, tls, context).await;
+        }
+    }
 }
 
 async fn meet<S: Transport + 'static>(

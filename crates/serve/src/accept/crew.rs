@@ -217,9 +217,8 @@ impl Crew {
             self.thread(index, move || {
                 runtime.block_on(async {
                     while let Some((accepted, tls, permit)) = receiver.recv().await {
-                        context
-                            .tasks
-                            .spawn(serve(accepted, tls, context.clone(), permit));
+                        let serving = serve(accepted, tls, context.clone(), permit);
+                        context.tasks.spawn(Box::pin(serving));
                     }
                     finish(&context, &abort).await;
                     Ok(())
@@ -321,9 +320,9 @@ impl Deal for Here {
         permit: OwnedSemaphorePermit,
     ) {
         let context = self.0.clone();
-        self.0
-            .tasks
-            .spawn(serve(accepted, tls.cloned(), context, permit));
+        // In a box, as a task's future is moved a few times before it is polled.
+        let serving = Box::pin(serve(accepted, tls.cloned(), context, permit));
+        self.0.tasks.spawn(serving);
     }
 }
 

@@ -42,7 +42,7 @@ const LAST: Duration = Duration::from_millis(500);
 const IDLE: Duration = Duration::from_millis(100);
 
 /// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 512 << 10;
 
 /// Bytes of the longest head: more than any proxy passes on.
 const HEAD: usize = 64 << 10;
@@ -191,6 +191,7 @@ impl Driver {
             };
             wire.rewind(parts.read_buf);
             wire.rest();
+            self.line.server.comes_to_rest();
             if let Err(ended) = Box::pin(self.idle(&mut wire)).await {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 return ended;

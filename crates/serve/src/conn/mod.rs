@@ -1,6 +1,6 @@
 //! One connection: what is between an accepted socket and the service that answers.
 //!
-//! [`drive()`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a socket, or TLS over one) with everything
+//! [`drive()`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a `socket`, or TLS over one) with everything
 //! that must see each byte: [`HeadWatch`](haul_plan::serving::HeadWatch), the `pace` of a rate limit, and files that the kernel sends. Each request is an [`Exchange`] until its
 //! last byte has left. All of them meet in the [`Line`]; a `minder` keeps the one timer.
 
@@ -9,6 +9,7 @@ mod exchange;
 mod line;
 mod minder;
 mod pace;
+mod socket;
 mod sys;
 mod transport;
 mod wire;
@@ -17,4 +18,5 @@ pub(crate) use drive::{Protocol, drive};
 pub(crate) use exchange::{Exchange, Watched};
 pub(crate) use line::Line;
 pub(crate) use pace::Total;
+pub(crate) use socket::Socket;
 pub(crate) use transport::Transport;

@@ -1,19 +1,12 @@
-//! What a wire runs over: sockets, plain or with TLS.
+//! What a wire runs over: a [`Socket`](super::socket::Socket), or TLS over one.
 
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
-use rustix::net::{SendAncillaryBuffer, SendFlags};
-use tokio::io::{AsyncRead, AsyncWrite, Interest};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-use super::sys;
 use crate::store::Object;
-
-/// Bytes that one call sends of a file, so that one fast reader does not keep a reactor from all others.
-const AT_ONCE: u64 = 2 << 20;
 
 /// A byte stream of a connection.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
@@ -31,7 +24,7 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     ) -> Poll<io::Result<usize>>;
 
     /// Whether something has come, or the peer is gone: a hint, which may be wrong.
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Bytes that were given to the system and are not with the peer.
     fn unsent(&self) -> u64;
@@ -46,63 +39,12 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     ) -> Poll<io::Result<usize>>;
 }
 
-/// Plain sockets differ by their names alone.
-macro_rules! plain {
-    ($socket:ty) => {
-        impl Transport for $socket {
-            const SENDS_FILES: bool = cfg!(target_os = "linux");
-            const HAS_FAREWELL: bool = false;
-
-            fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                self.poll_read_ready(cx)
-            }
-
-            fn unsent(&self) -> u64 {
-                sys::unsent(self)
-            }
-
-            fn poll_write_more(
-                &mut self,
-                cx: &mut Context<'_>,
-                slices: &[IoSlice<'_>],
-            ) -> Poll<io::Result<usize>> {
-                loop {
-                    ready!(self.poll_write_ready(cx))?;
-                    match self.try_io(Interest::WRITABLE, || write_more(&*self, slices)) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        other => return Poll::Ready(other),
-                    }
-                }
-            }
-
-            fn poll_send(
-                &mut self,
-                cx: &mut Context<'_>,
-                object: &Object,
-                offset: u64,
-                len: u64,
-            ) -> Poll<io::Result<usize>> {
-                loop {
-                    ready!(self.poll_write_ready(cx))?;
-                    match self.try_io(Interest::WRITABLE, || send(&*self, object, offset, len)) {
-                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                        other => return Poll::Ready(other),
-                    }
-                }
-            }
-        }
-    };
-}
-
-plain!(TcpStream);
-plain!(UnixStream);
-
 impl<S: Transport> Transport for TlsStream<S> {
     const SENDS_FILES: bool = false;
     const HAS_FAREWELL: bool = true;
 
-    fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_ref().0.poll_readable(cx)
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().0.poll_readable(cx)
     }
 
     fn unsent(&self) -> u64 {
@@ -126,27 +68,4 @@ impl<S: Transport> Transport for TlsStream<S> {
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
-}
-
-fn write_more(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    #[cfg(target_os = "linux")]
-    let flags = SendFlags::MORE | SendFlags::NOSIGNAL;
-    #[cfg(not(target_os = "linux"))]
-    let flags = SendFlags::NOSIGNAL;
-    let mut control = SendAncillaryBuffer::default();
-    Ok(rustix::io::retry_on_intr(|| {
-        rustix::net::sendmsg(&socket, slices, &mut control, flags)
-    })?)
-}
-
-#[cfg(target_os = "linux")]
-fn send(socket: impl AsFd, object: &Object, mut offset: u64, len: u64) -> io::Result<usize> {
-    let len = usize::try_from(len.min(AT_ONCE)).unwrap_or(usize::MAX);
-    let sent = rustix::fs::sendfile(socket, object.file(), Some(&mut offset), len)?;
-    Ok(sent)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn send(_: impl AsFd, _: &Object, _: u64, _: u64) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }

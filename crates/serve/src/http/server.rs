@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_plan::serving::PatienceOptions;
 use http::HeaderValue;
@@ -61,6 +62,8 @@ pub struct Server {
     pub(crate) options: ServerOptions,
     /// What all connections may have together.
     pub(crate) totals: Totals,
+    /// How often a connection came to rest.
+    rests: AtomicU64,
 }
 
 /// Limits of all connections, each way.
@@ -82,6 +85,7 @@ impl Server {
                 out: total(),
                 inward: total(),
             },
+            rests: AtomicU64::new(0),
             store,
             disk,
             options,
@@ -92,5 +96,17 @@ impl Server {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// How often, so far, a connection has come to rest: nothing happened on it for a moment, and the memory was freed that it has while
+    /// something does. A program that knows its allocator may give that back to the system.
+    #[must_use]
+    pub fn rests(&self) -> u64 {
+        self.rests.load(Ordering::Relaxed)
+    }
+
+    /// A connection comes to rest.
+    pub(crate) fn comes_to_rest(&self) {
+        self.rests.fetch_add(1, Ordering::Relaxed);
     }
 }

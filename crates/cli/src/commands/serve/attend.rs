@@ -9,12 +9,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_serve::Server;
 use haul_serve::listen::Notify;
-use haul_serve::store::Store;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use super::ebb::Ebb;
 use super::reload::{Looked, Reload, tell};
+use crate::heap;
 use crate::message::{note, warning_text};
 use crate::signals::{ServerSignals, Wanted};
 
@@ -24,11 +26,14 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// How often certificates are looked at: whoever replaced one sees it in use before the next look at a browser.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether memory may be given back.
+const CALM: Duration = Duration::from_millis(500);
+
 /// What is looked after.
 #[derive(Debug)]
 pub(super) struct Attendant<'a> {
-    /// Has files to close.
-    pub(super) store: Arc<Store>,
+    /// Has files to close, and connections that come to rest.
+    pub(super) server: Arc<Server>,
     /// What may change.
     pub(super) reload: Reload,
     /// Who started us may want to know.
@@ -41,6 +46,8 @@ pub(super) struct Attendant<'a> {
     is_looking: bool,
     /// Whether files are being closed.
     is_sweeping: bool,
+    /// When connections have left memory behind.
+    ebb: Ebb,
 }
 
 /// A chore that is done.
@@ -48,6 +55,8 @@ pub(super) struct Attendant<'a> {
 enum Chore {
     /// Files were closed.
     Swept,
+    /// Memory was given back.
+    GivenBack,
     /// Certificates were looked at.
     Looked(Looked),
     /// Everything was read again, as a signal wanted.
@@ -61,6 +70,8 @@ enum Happening {
     Asked(Wanted),
     /// It is time to close files.
     Sweep,
+    /// It is time to look how calm it is.
+    Calm,
     /// It is time to look at certificates.
     Look,
     /// A chore is done, or panicked.
@@ -70,30 +81,32 @@ enum Happening {
 impl<'a> Attendant<'a> {
     /// Of a server that runs.
     pub(super) fn new(
-        store: Arc<Store>,
+        server: Arc<Server>,
         reload: Reload,
         notify: &'a Notify,
         is_quiet: bool,
     ) -> Self {
         Self {
-            store,
+            server,
             reload,
             notify,
             is_quiet,
             chores: JoinSet::new(),
             is_looking: false,
             is_sweeping: false,
+            ebb: Ebb::default(),
         }
     }
 
     /// Attends until the server is asked to end.
     pub(super) async fn attend(mut self, signals: &mut ServerSignals) {
-        let (mut sweep, mut look) = (every(SWEEP), every(LOOK));
+        let (mut sweep, mut look, mut calm) = (every(SWEEP), every(LOOK), every(CALM));
         let has_certificates = self.reload.certificates.is_some();
         loop {
             let happening = tokio::select! {
                 wanted = signals.next() => Happening::Asked(wanted),
                 _ = sweep.tick() => Happening::Sweep,
+                _ = calm.tick() => Happening::Calm,
                 _ = look.tick(), if has_certificates => Happening::Look,
                 Some(done) = self.chores.join_next() => Happening::Done(done),
             };
@@ -115,10 +128,16 @@ impl<'a> Attendant<'a> {
             }
             Happening::Sweep if !self.is_sweeping => {
                 self.is_sweeping = true;
-                let store = Arc::clone(&self.store);
+                let store = Arc::clone(self.server.store());
                 self.chores.spawn_blocking(move || {
                     store.sweep();
                     Chore::Swept
+                });
+            }
+            Happening::Calm if self.ebb.is_time(self.server.rests()) => {
+                self.chores.spawn_blocking(|| {
+                    heap::give_back();
+                    Chore::GivenBack
                 });
             }
             Happening::Look if !self.is_looking => {
@@ -127,7 +146,7 @@ impl<'a> Attendant<'a> {
                 self.chores
                     .spawn_blocking(move || Chore::Looked(reload.look()));
             }
-            Happening::Sweep | Happening::Look => {}
+            Happening::Sweep | Happening::Calm | Happening::Look => {}
             Happening::Done(Ok(chore)) => self.done(&chore),
             // Chores are never aborted here, so it panicked: the bug is passed on.
             Happening::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
@@ -138,6 +157,7 @@ impl<'a> Attendant<'a> {
     fn done(&mut self, chore: &Chore) {
         match chore {
             Chore::Swept => self.is_sweeping = false,
+            Chore::GivenBack => {}
             Chore::Looked(looked) => {
                 self.is_looking = false;
                 tell(looked, self.is_quiet);
