@@ -52,6 +52,8 @@ pub struct HeadWatch {
     skip: u64,
     /// Nothing is looked at any more: chunks came, or the connection speaks another protocol.
     over: bool,
+    /// A head was asked about: what comes now is not what the connection began with.
+    has_had_one: bool,
 }
 
 impl HeadWatch {
@@ -72,6 +74,13 @@ impl HeadWatch {
         !self.pending.is_empty()
     }
 
+    /// Whether what came is what the connection began with. Another protocol may be begun there and nowhere else: behind a request,
+    /// a proxy that shares the connection among its clients would let one of them take it away from all others.
+    #[must_use]
+    pub fn is_at_beginning(&self) -> bool {
+        !self.over && !self.has_had_one
+    }
+
     /// No more heads will be looked at.
     pub fn end(&mut self) {
         *self = Self {
@@ -88,6 +97,7 @@ impl HeadWatch {
         if self.over {
             return Ok(());
         }
+        self.has_had_one = true;
         let len = head_len(&self.pending).ok_or(Ambiguous::Lost)?;
         let judged = judge(&self.pending[..len]);
         self.pending.drain(..len);
@@ -298,6 +308,20 @@ mod tests {
         assert_eq!(watch.head(Follows::Chunks), Ok(()));
         watch.came(b"cde\n\n");
         assert!(!watch.has_begun());
+    }
+
+    #[test]
+    fn a_connection_begins_once() {
+        let mut watch = HeadWatch::default();
+        assert!(watch.is_at_beginning());
+        watch.came(b"PRI * HTTP/2.0\r\n\r\n");
+        assert!(watch.is_at_beginning());
+        for follows in [Follows::Length(0), Follows::Chunks] {
+            let mut watch = HeadWatch::default();
+            watch.came(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(watch.head(follows), Ok(()));
+            assert!(!watch.is_at_beginning());
+        }
     }
 
     proptest! {
