@@ -1,6 +1,6 @@
 //! One connection from its first byte to its last.
 //!
-//! A plain connection begins as HTTP/1.1; if its first bytes are HTTP/2's preface, hyper says so and it begins anew as that. Whoever drives it waits
+//! A plain connection begins as HTTP/1.1; if its first bytes are HTTP/2's preface, hyper says so and it begins anew as that (`second`). Whoever drives it waits
 //! for three things at once: the protocol, the moment at which the peer has been waited for long enough, and the server's end, at
 //! which the request that is under way is still answered.
 //!
@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haul_plan::serving::Tired;
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,7 +35,7 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LINGER: Duration = Duration::from_secs(5);
 
 /// The same when the server ends.
-const LAST: Duration = Duration::from_millis(500);
+pub(super) const LAST: Duration = Duration::from_millis(500);
 
 /// How long a connection is idle before it is taken from hyper: rarely that of one whose peer is at work, as giving it back costs
 /// some microseconds.
@@ -45,13 +45,7 @@ const IDLE: Duration = Duration::from_millis(100);
 const BUFFER: usize = 512 << 10;
 
 /// Bytes of the longest head: more than any proxy passes on.
-const HEAD: usize = 64 << 10;
-
-/// Requests at one time on one HTTP/2 connection: what browsers and RFC 9113 6.5.2 take for enough.
-const STREAMS: u32 = 100;
-
-/// Bytes that are kept for one of them until its peer takes them.
-const STREAM_BUFFER: usize = 64 << 10;
+pub(super) const HEAD: usize = 64 << 10;
 
 /// Which protocol was agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,19 +54,6 @@ pub(crate) enum Protocol {
     Open,
     /// HTTP/2, by ALPN.
     Http2,
-}
-
-/// Runs the tasks of HTTP/2 streams, so that a server that ends waits for them.
-#[derive(Debug, Clone)]
-struct Streams(TaskTracker);
-
-impl<F> hyper::rt::Executor<F> for Streams
-where
-    F: Future<Output: Send + 'static> + Send + 'static,
-{
-    fn execute(&self, task: F) {
-        self.0.spawn(task);
-    }
 }
 
 /// Serves one connection. Its [`Line`] says by which server.
@@ -119,7 +100,7 @@ pub(crate) async fn drive<S: Transport + 'static>(
 }
 
 /// Why a connection ended before its time.
-enum Early {
+pub(super) enum Early {
     /// Its peer took too long.
     Tired(Tired),
     /// It broke, or spoke no HTTP.
@@ -143,7 +124,7 @@ fn fault_of(tired: Tired) -> Fault {
 }
 
 /// How polling ended.
-enum Turned {
+pub(super) enum Turned {
     /// The protocol has.
     Over,
     /// Nothing has happened for a while.
@@ -151,10 +132,10 @@ enum Turned {
 }
 
 /// What drives one connection.
-struct Driver {
-    line: Arc<Line>,
+pub(super) struct Driver {
+    pub(super) line: Arc<Line>,
     /// Where its streams run.
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     /// When it is to end with the request that is under way.
     stop: CancellationToken,
 }
@@ -209,7 +190,11 @@ impl Driver {
     ) -> Result<(), Early> {
         // In boxes, as most connections come to none of this: what is not needed takes no room.
         match ended {
-            Err(Early::Broken(error)) if error.is_parse() && unread.starts_with(PREFACE) => {
+            Err(Early::Broken(error))
+                if error.is_parse()
+                    && unread.starts_with(PREFACE)
+                    && self.line.is_at_beginning() =>
+            {
                 wire.rewind(unread);
                 Box::pin(self.second(wire, service)).await
             }
@@ -252,32 +237,9 @@ impl Driver {
         }
     }
 
-    /// HTTP/2.
-    async fn second<S: Transport + 'static>(
-        &self,
-        wire: Wire<S>,
-        service: Service,
-    ) -> Result<(), Early> {
-        self.line.is_second();
-        let mut connection = pin!(
-            http2::Builder::new(Streams(self.tasks.clone()))
-                .timer(TokioTimer::new())
-                .max_concurrent_streams(STREAMS)
-                .max_send_buf_size(STREAM_BUFFER)
-                .serve_connection(TokioIo::new(wire), service)
-        );
-        let turned = self.turns(None, |cx, is_ending| {
-            if is_ending {
-                connection.as_mut().graceful_shutdown();
-            }
-            connection.as_mut().poll(cx)
-        });
-        turned.await.map(drop)
-    }
-
     /// Polls a protocol until it ends, or is to be ended, or has been idle for so long. `turn` is told, once, that it is to end in
     /// good order.
-    async fn turns(
+    pub(super) async fn turns(
         &self,
         idle: Option<Duration>,
         mut turn: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
@@ -304,7 +266,11 @@ impl Driver {
     }
 
     /// Ends a connection so that its last answer arrives, also when there may be more to come.
-    async fn leave<S: Transport>(&self, mut wire: Wire<S>, may_have_more: bool) -> io::Result<()> {
+    pub(super) async fn leave<S: Transport>(
+        &self,
+        mut wire: Wire<S>,
+        may_have_more: bool,
+    ) -> io::Result<()> {
         // Of a plain socket, closing says as much in one call less.
         if may_have_more || S::HAS_FAREWELL {
             // A last word may find no room on its way.

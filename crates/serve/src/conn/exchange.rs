@@ -14,6 +14,7 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::line::{Line, Pause};
+use super::tail::Tail;
 use crate::body::Body;
 use crate::observe::{Fault, Record};
 
@@ -73,6 +74,8 @@ pub(crate) struct Watched {
     is_whole: bool,
     /// While the body has nothing to give, its peer waits for the server.
     pause: Option<Pause>,
+    /// On HTTP/2, what the pieces that were given share.
+    tail: Option<Arc<Tail>>,
 }
 
 impl Exchange {
@@ -133,6 +136,7 @@ impl Exchange {
             given: 0,
             is_whole,
             pause: None,
+            tail: None,
         })
     }
 }
@@ -238,7 +242,7 @@ impl hyper::body::Body for Watched {
                 }
             }
         }
-        polled
+        polled.map_ok(|frame| this.followed(frame))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -250,17 +254,34 @@ impl hyper::body::Body for Watched {
     }
 }
 
+impl Watched {
+    /// Where answers do not go out one after another, each piece says itself when it has gone.
+    fn followed(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        match &self.exchange {
+            Some((exchange, _)) if exchange.line.is_multiplexed() => {
+                let tail = self.tail.get_or_insert_with(|| Tail::new(&exchange.line));
+                frame.map_data(|bytes| tail.watch(bytes))
+            }
+            _ => frame,
+        }
+    }
+}
+
 impl Drop for Watched {
     fn drop(&mut self) {
         self.pause = None;
         if let Some((exchange, status)) = self.exchange.take() {
             let line = Arc::clone(&exchange.line);
-            line.finish(Finished {
+            let finished = Finished {
                 exchange,
                 status,
                 given: self.given,
                 is_cut_short: !self.is_whole,
-            });
+            };
+            match &self.tail {
+                Some(tail) => tail.finish(finished),
+                None => line.finish(finished),
+            }
         }
     }
 }

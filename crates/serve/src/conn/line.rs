@@ -135,6 +135,11 @@ impl Line {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether no request has come yet.
+    pub(crate) fn is_at_beginning(&self) -> bool {
+        self.watch().is_at_beginning()
+    }
+
     /// It is HTTP/2 from here on.
     pub(crate) fn is_second(&self) {
         self.watch().end();
@@ -193,6 +198,11 @@ impl Line {
     /// Whether something may still come that nobody waits for.
     pub(crate) fn may_have_more(&self) -> bool {
         self.has_unread.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether the peer may still send: on HTTP/2 it may at any time, and nobody knows what it was about to say.
+    pub(crate) fn may_come_more(&self) -> bool {
+        !self.peer_ended.load(Ordering::Relaxed)
     }
 
     /// Bytes went to the system.

@@ -1,4 +1,8 @@
 //! The timer of one connection: it fires when [`Patience`](haul_plan::serving::Patience) may have run out.
+//!
+//! It is asked after each turn of the connection, and what moves a deadline mostly happens in a turn. Not all of it: streams of HTTP/2 have tasks
+//! of their own, which begin to wait for a body, or end a pause, while the connection sleeps. So while anything is under way there, or nothing
+//! at all is due, the timer fires once in a grace, and whoever is late is noticed at most one grace later.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +28,8 @@ pub(super) struct Minder<'a> {
     armed: Duration,
     /// How long a connection may be idle before it is to rest.
     idle: Option<Duration>,
+    /// After how long it looks again where it might not be told.
+    again: Duration,
     /// Whether the wire was asked to look how much has left, since the timer fired.
     has_asked: bool,
 }
@@ -47,7 +53,11 @@ impl<'a> Minder<'a> {
         let began = Instant::now()
             .checked_sub(line.now())
             .unwrap_or_else(Instant::now);
+        let limits = &line.server.options.patience;
+        let again = [limits.grace, limits.idle];
+        let again = again.into_iter().filter(|limit| !limit.is_zero()).min();
         Self {
+            again: again.unwrap_or(Duration::MAX),
             line,
             sleep,
             began,
@@ -88,10 +98,17 @@ impl<'a> Minder<'a> {
         }
     }
 
-    /// When something is to be decided.
+    /// When something is to be decided, or to be looked at again.
     fn deadline(&self) -> Duration {
         let rest = self.rest().unwrap_or(Duration::MAX);
-        self.line.patience().deadline().min(rest)
+        let (deadline, is_idle) = {
+            let patience = self.line.patience();
+            (patience.deadline().min(rest), patience.is_idle())
+        };
+        if deadline == Duration::MAX || (self.line.is_multiplexed() && !is_idle) {
+            return deadline.min(self.line.now().saturating_add(self.again));
+        }
+        deadline
     }
 
     /// When the connection is to rest, if it is idle.
@@ -102,5 +119,107 @@ impl<'a> Minder<'a> {
     fn arm(&mut self, deadline: Duration) {
         self.armed = deadline;
         self.sleep.as_mut().reset(self.began + deadline.min(NEVER));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use haul_plan::serving::PatienceOptions;
+    use tokio::runtime::Handle;
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::store::{Disk, Store, StoreOptions};
+    use crate::{Server, ServerOptions};
+
+    const GRACE: Duration = Duration::from_secs(30);
+    const IDLE: Duration = Duration::from_secs(75);
+
+    /// A line of HTTP/2, at which a request has come whose body is still to come.
+    fn line() -> Arc<Line> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open(folder.path(), StoreOptions::default()).expect("a store");
+        let options = ServerOptions {
+            patience: PatienceOptions {
+                grace: GRACE,
+                idle: IDLE,
+                ..PatienceOptions::default()
+            },
+            ..ServerOptions::default()
+        };
+        let server = Server::new(Arc::new(store), Disk::new(Handle::current()), options);
+        let line = Arc::new(Line::new(Arc::new(server), None, false, false));
+        line.is_second();
+        line
+    }
+
+    /// Minds a line as its connection's task does, which nothing wakes but the timer. Why and when it was given up.
+    async fn mind(line: Arc<Line>) -> (Tired, Duration) {
+        let sleep = pin!(sleep(Duration::ZERO));
+        let mut minder = Minder::new(Arc::clone(&line), None, sleep);
+        let tired = std::future::poll_fn(|cx| {
+            loop {
+                match minder.poll(cx) {
+                    Wants::Nothing => return Poll::Pending,
+                    Wants::Look => line.looked(0),
+                    Wants::Rest => unreachable!("it was not asked for"),
+                    Wants::End(tired) => return Poll::Ready(tired),
+                }
+            }
+        });
+        (tired.await, line.now())
+    }
+
+    /// Runs a stream's task beside the connection's.
+    async fn given_up<F>(stream: impl FnOnce(Arc<Line>) -> F) -> (Tired, Duration)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let line = line();
+        let mut tasks = JoinSet::new();
+        line.patience().head_done();
+        tasks.spawn(stream(Arc::clone(&line)));
+        let minded = tokio::time::timeout(10 * IDLE, mind(line));
+        minded.await.expect("it is given up")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d9_a_pause_that_outlasts_the_timer_is_no_pardon() {
+        let paused = 3 * IDLE;
+        let (tired, when) = given_up(|line| async move {
+            let pause = line.pause();
+            sleep(paused).await;
+            drop(pause);
+            let now = line.now();
+            line.patience().body_begun(now);
+        })
+        .await;
+        assert_eq!(tired, Tired::SlowBody);
+        assert!(
+            paused + GRACE <= when && when <= paused + 2 * GRACE,
+            "{when:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn d9_a_body_that_is_waited_for_in_a_turn_of_its_own_has_its_own_time() {
+        let (tired, when) = given_up(|line| async move {
+            tokio::task::yield_now().await;
+            let now = line.now();
+            line.patience().body_begun(now);
+        })
+        .await;
+        assert_eq!(tired, Tired::SlowBody);
+        // Not when it would have been idle for too long.
+        assert!(GRACE <= when && when <= 2 * GRACE, "{when:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_does_nothing_wakes_nobody_before_its_time() {
+        let (tired, when) = mind(line()).await;
+        assert_eq!((tired, when), (Tired::Idle, IDLE));
     }
 }

@@ -1,6 +1,6 @@
 //! One connection: what is between an accepted socket and the service that answers.
 //!
-//! [`drive()`] runs a connection to its end. hyper speaks HTTP over a `wire`, which is a `transport` (a `socket`, or TLS over one) with everything
+//! [`drive()`] runs a connection to its end; what of that is HTTP/2's is in `second`. hyper speaks HTTP over a `wire`, which is a `transport` (a `socket`, or TLS over one) with everything
 //! that must see each byte: [`HeadWatch`](haul_plan::serving::HeadWatch), the `pace` of a rate limit, and files that the kernel sends. Each request is an [`Exchange`] until its
 //! last byte has left. All of them meet in the [`Line`]; a `minder` keeps the one timer.
 
@@ -9,8 +9,10 @@ mod exchange;
 mod line;
 mod minder;
 mod pace;
+mod second;
 mod socket;
 mod sys;
+mod tail;
 mod transport;
 mod wire;
 

@@ -91,7 +91,13 @@ pub(crate) enum Socket<T: Tied> {
         tries: u8,
     },
     /// The runtime watches it.
-    Tied(T),
+    Tied {
+        /// The runtime's.
+        socket: T,
+        /// Whether the runtime may not have heard yet whether it takes anything. hyper would lose an answer, of those that end a
+        /// connection, that cannot be written at once.
+        is_new: bool,
+    },
     /// The runtime could not.
     Lost,
 }
@@ -125,10 +131,13 @@ impl<T: Tied> Socket<T> {
         if let Self::Loose { .. } = self
             && let Self::Loose { socket, .. } = std::mem::replace(self, Self::Lost)
         {
-            *self = Self::Tied(T::tie(socket)?);
+            *self = Self::Tied {
+                socket: T::tie(socket)?,
+                is_new: true,
+            };
         }
         match self {
-            Self::Tied(socket) => Ok(socket),
+            Self::Tied { socket, .. } => Ok(socket),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -141,6 +150,15 @@ impl<T: Tied> Socket<T> {
     ) -> Poll<io::Result<R>> {
         if let Some(done) = self.try_call(|socket| call(socket.as_fd())) {
             return Poll::Ready(done);
+        }
+        self.tied()?;
+        if let Self::Tied { socket, is_new } = self
+            && *is_new
+        {
+            match call(socket.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *is_new = false,
+                done => return Poll::Ready(done),
+            }
         }
         let socket = self.tied()?;
         socket.poll_call(cx, || call(socket.as_fd()))
@@ -158,7 +176,7 @@ impl<T: Tied> Transport for Socket<T> {
     fn unsent(&self) -> u64 {
         match self {
             Self::Loose { socket, .. } => sys::unsent(socket),
-            Self::Tied(socket) => sys::unsent(socket),
+            Self::Tied { socket, .. } => sys::unsent(socket),
             Self::Lost => 0,
         }
     }
@@ -200,10 +218,15 @@ impl<T: Tied> AsyncRead for Socket<T> {
             buffer.advance(came);
             Ok(())
         };
-        match self.try_call(read) {
-            Some(done) => Poll::Ready(done),
-            None => Pin::new(self.tied()?).poll_read(cx, buffer),
+        if let Some(done) = self.try_call(read) {
+            return Poll::Ready(done);
         }
+        let read = ready!(Pin::new(self.tied()?).poll_read(cx, buffer));
+        // It has heard of the one, and so of the other.
+        if let Self::Tied { is_new, .. } = &mut *self {
+            *is_new = false;
+        }
+        Poll::Ready(read)
     }
 }
 
@@ -238,7 +261,7 @@ impl<T: Tied> AsyncWrite for Socket<T> {
             Self::Loose { socket, .. } => {
                 Poll::Ready(Ok(rustix::net::shutdown(socket, Shutdown::Write)?))
             }
-            Self::Tied(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tied { socket, .. } => Pin::new(socket).poll_shutdown(cx),
             Self::Lost => Poll::Ready(Ok(())),
         }
     }

@@ -7,6 +7,7 @@
 mod answer;
 mod folder;
 mod form;
+mod gather;
 mod get;
 mod inbound;
 mod multipart;

@@ -14,6 +14,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, EXPECT, HeaderMap};
 
 use super::Server;
 use super::answer::{Answer, Instead, bare, of_store, plain};
+use super::gather::Gathered;
 use super::get::{current, version};
 use super::inbound::Inbound;
 use crate::Key;
@@ -362,8 +363,8 @@ struct Intake<S> {
 impl<S: Source> Intake<S> {
     /// Gathers `room` bytes, or what there is.
     async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, PutError> {
-        let (mut load, mut bytes) = (Vec::new(), 0);
-        while bytes < room && !self.is_over {
+        let mut load = Gathered::default();
+        while load.bytes() < room && !self.is_over {
             let Some(data) = self.source.next().await? else {
                 self.is_over = true;
                 break;
@@ -372,10 +373,13 @@ impl<S: Source> Intake<S> {
                 .left
                 .checked_sub(data.len() as u64)
                 .ok_or(PutError::TooLong)?;
-            bytes += data.len();
             load.push(data);
             self.is_over = self.source.is_over();
         }
-        Ok(load)
+        Ok(load.into_pieces())
     }
 }
+
+#[cfg(test)]
+#[path = "put_tests.rs"]
+mod tests;

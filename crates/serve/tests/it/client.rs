@@ -2,83 +2,29 @@
 //!
 //! It blocks, since its tests do nothing else meanwhile, and every read ends at a deadline. What is wrong with an answer is a panic:
 //! a field without a colon, a length beside chunks, a body that ends too early unless that was what was asked about.
+//!
+//! `answer` is what it reads, `socket` what it reads from, and `roads` are the ways to ask once, of both versions of HTTP.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+mod answer;
+mod roads;
+mod socket;
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use tokio::time::Instant;
 
-use crate::harness::{LIMIT, NAME, Served, certified};
-use crate::http2;
+use answer::parse;
+pub(crate) use answer::{Answer, find};
+pub(crate) use roads::{Road, request};
+pub(crate) use socket::trusting;
+use socket::{Socket, Stream};
 
-/// How a request gets there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Road {
-    /// HTTP/1.1 over TCP: the kernel sends files.
-    Plain,
-    /// The same over a unix socket.
-    Unix,
-    /// HTTP/1.1 over TLS.
-    Tls,
-    /// HTTP/2 by prior knowledge.
-    Http2,
-    /// HTTP/2 over TLS, by ALPN.
-    Http2Tls,
-}
-
-impl Road {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Plain,
-        Self::Unix,
-        Self::Tls,
-        Self::Http2,
-        Self::Http2Tls,
-    ];
-
-    /// Those of HTTP/1.1.
-    pub(crate) const FIRST: [Self; 3] = [Self::Plain, Self::Unix, Self::Tls];
-}
-
-/// An answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    /// Names in lower case.
-    pub(crate) fields: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    /// The one field of a name.
-    #[track_caller]
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut found = self.fields.iter().filter(|(field, _)| field == name);
-        let value = found.next().map(|(_, value)| value.as_str());
-        assert!(
-            found.next().is_none(),
-            "{name} is there twice: {:?}",
-            self.fields
-        );
-        value
-    }
-
-    /// Its body, as text.
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// Its entity tag, which it must have.
-    #[track_caller]
-    pub(crate) fn tag(&self) -> &str {
-        self.field("etag").expect("an entity tag")
-    }
-}
+use crate::harness::{LIMIT, NAME, Served};
 
 /// A connection of HTTP/1.1.
 pub(crate) struct Client {
@@ -87,47 +33,6 @@ pub(crate) struct Client {
     /// What came and was not taken.
     came: Vec<u8>,
     deadline: Instant,
-}
-
-trait Stream: Read + Write + Send {
-    /// Says within the protocol that nothing more will be sent.
-    fn finish(&mut self) {}
-}
-
-impl Stream for TcpStream {}
-impl Stream for UnixStream {}
-impl Stream for StreamOwned<ClientConnection, TcpStream> {
-    fn finish(&mut self) {
-        self.conn.send_close_notify();
-        // Whoever has gone need not be told.
-        let _ = self.flush();
-    }
-}
-
-/// Below TLS.
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Socket {
-    fn wait(&self, limit: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(socket) => socket
-                .set_read_timeout(Some(limit))
-                .and_then(|()| socket.set_write_timeout(Some(limit))),
-            Self::Unix(socket) => socket
-                .set_read_timeout(Some(limit))
-                .and_then(|()| socket.set_write_timeout(Some(limit))),
-        }
-    }
-
-    fn shutdown(&self) {
-        let _ = match self {
-            Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
-            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
-        };
-    }
 }
 
 impl Client {
@@ -386,116 +291,5 @@ impl Client {
     pub(crate) fn ends(&mut self) {
         let rest = self.rest();
         assert!(rest.is_empty(), "{:?}", rest.escape_ascii().to_string());
-    }
-}
-
-impl Served {
-    /// Asks on a connection of its own.
-    #[track_caller]
-    pub(crate) fn ask(
-        &self,
-        road: Road,
-        method: &str,
-        path: &str,
-        fields: &[(&str, &str)],
-    ) -> Answer {
-        match road {
-            Road::Plain | Road::Unix | Road::Tls => {
-                Client::on(self, road).ask(method, path, fields)
-            }
-            Road::Http2 | Road::Http2Tls => {
-                let asked = http2::Asked {
-                    method,
-                    path,
-                    fields,
-                    body: None,
-                };
-                http2::ask(self, road, &asked).unwrap()
-            }
-        }
-    }
-
-    /// A GET on a connection of its own.
-    #[track_caller]
-    pub(crate) fn get(&self, path: &str) -> Answer {
-        self.ask(Road::Plain, "GET", path, &[])
-    }
-
-    /// Puts on a connection of its own.
-    #[track_caller]
-    pub(crate) fn put(
-        &self,
-        road: Road,
-        path: &str,
-        fields: &[(&str, &str)],
-        body: &[u8],
-    ) -> Answer {
-        if matches!(road, Road::Http2 | Road::Http2Tls) {
-            let (method, body) = ("PUT", Some(body));
-            let asked = http2::Asked {
-                method,
-                path,
-                fields,
-                body,
-            };
-            return http2::ask(self, road, &asked).unwrap();
-        }
-        let length = body.len().to_string();
-        let mut fields = fields.to_vec();
-        fields.push(("Content-Length", &length));
-        let mut client = Client::on(self, road);
-        client.send(request("PUT", path, &fields)).send(body);
-        client.answer_to("PUT")
-    }
-}
-
-/// A request's head.
-pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> String {
-    let lines = fields
-        .iter()
-        .map(|(name, value)| format!("{name}: {value}\r\n"));
-    let lines: String = lines.collect();
-    format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
-}
-
-/// What a client with TLS trusts and offers.
-pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    let authority = certified().0.pem();
-    roots
-        .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
-        .unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider);
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Arc::new(config)
-}
-
-/// Where a part of some bytes begins.
-pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
-    bytes.windows(part.len()).position(|window| window == part)
-}
-
-#[track_caller]
-fn parse(head: &[u8]) -> Answer {
-    let head = std::str::from_utf8(head).expect("an answer's head is text");
-    let mut lines = head.split("\r\n");
-    let status = lines
-        .next()
-        .unwrap()
-        .strip_prefix("HTTP/1.1 ")
-        .expect("HTTP/1.1");
-    assert_eq!(status.as_bytes().get(3), Some(&b' '), "{status}");
-    let fields = lines.map(|line| {
-        let (name, value) = line.split_once(": ").expect("a name and a value");
-        assert!(!name.contains(' ') && value.trim() == value, "{line:?}");
-        (name.to_ascii_lowercase(), value.to_owned())
-    });
-    Answer {
-        status: status[..3].parse().unwrap(),
-        fields: fields.collect(),
-        body: Vec::new(),
     }
 }

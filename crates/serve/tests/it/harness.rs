@@ -15,6 +15,7 @@ use haul_lab::Authority;
 use haul_serve::accept::{Accept, Crew, CrewOptions, Ending};
 use haul_serve::listen::tls::{Pair, Tls};
 use haul_serve::listen::{Address, BindOptions, Bound, Handed, Local, bind};
+use haul_serve::observe::Metrics;
 use haul_serve::store::{Disk, Durability, Store, StoreOptions};
 use haul_serve::{RESERVED_PREFIX, Server, ServerOptions};
 use tempfile::TempDir;
@@ -261,6 +262,14 @@ impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// What a counter says; the first of its lines that begins so.
+pub(crate) fn sample(metrics: &Metrics, name: &str) -> u64 {
+    let text = metrics.render();
+    let mut lines = text.lines().filter(|line| line.starts_with(name));
+    let count = lines.next().and_then(|line| line.rsplit(' ').next());
+    count.map_or(0, |count| count.parse().unwrap())
 }
 
 /// Waits until something is so.

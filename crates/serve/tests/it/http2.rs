@@ -1,5 +1,7 @@
 //! A client of HTTP/2 that is not the server's own library's.
 
+pub(crate) mod frames;
+
 use bytes::Bytes;
 use haul_lab::within;
 use http::{Request, Version};

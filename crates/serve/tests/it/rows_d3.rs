@@ -1,11 +1,14 @@
 //! D3: uploads that break off, at every byte, and what is left of them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use haul_lab::Content;
+use haul_serve::observe::Metrics;
 use http::Request;
 
 use crate::client::{Client, Road, request};
-use crate::harness::{NAME, Served, Setup, eventually};
+use crate::harness::{NAME, Served, Setup, eventually, sample};
 use crate::http2;
 
 const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
@@ -132,16 +135,40 @@ enum Ends {
     Gone,
 }
 
+/// An upload over HTTP/2 that ends early.
+#[derive(Debug, Clone, Copy)]
+struct Broken {
+    road: Road,
+    ends: Ends,
+    /// Whether it says how long it would have been.
+    is_declared: bool,
+    /// Bytes that are sent.
+    length: usize,
+}
+
 #[test]
 fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
-    let served = Served::start();
+    let mut setup = Setup::default();
+    let metrics = Arc::new(Metrics::new());
+    setup.server.metrics = Arc::clone(&metrics);
+    let served = setup.start();
     served.file("key", "old");
-    for road in [Road::Http2, Road::Http2Tls] {
-        let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(Ends::Reset);
-        for ends in resets.into_iter().chain([Ends::Short, Ends::Gone]) {
+    let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(Ends::Reset);
+    let all = resets.into_iter().chain([Ends::Short, Ends::Gone]);
+    for (road, ends) in all.flat_map(|ends| [(Road::Http2, ends), (Road::Http2Tls, ends)]) {
+        for is_declared in [true, false] {
             for length in [0, 1, 49, 200_000, 700_000] {
-                break_off(&served, road, ends, length);
-                is_as_it_was(&served, &format!("{road:?} {ends:?} {length}"));
+                let broken = Broken {
+                    road,
+                    ends,
+                    is_declared,
+                    length,
+                };
+                // One that ends in order without having said how long it is is whole.
+                if is_declared || !matches!(ends, Ends::Short) {
+                    break_off(&served, &metrics, broken);
+                    is_as_it_was(&served, &format!("{broken:?}"));
+                }
             }
         }
     }
@@ -149,28 +176,35 @@ fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
     assert_eq!(served.holds("key").unwrap(), BODY);
 }
 
-/// Begins an upload of a million bytes, and ends it after some.
-fn break_off(served: &Served, road: Road, ends: Ends, length: usize) {
+/// Begins an upload of a million bytes, ends it after some, and waits until the server has done with it.
+fn break_off(served: &Served, metrics: &Metrics, broken: Broken) {
+    let before = sample(metrics, "haul_uploads_total");
     http2::run(async {
-        let stream = http2::connect(served, road).await;
+        let stream = http2::connect(served, broken.road).await;
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let upload = async {
             let mut sender = sender.ready().await.unwrap();
-            let request =
-                Request::put(format!("http://{NAME}/key")).header("content-length", "1000000");
+            let mut request = Request::put(format!("http://{NAME}/key"));
+            if broken.is_declared {
+                request = request.header("content-length", "1000000");
+            }
             let (answer, mut stream) = sender
                 .send_request(request.body(()).unwrap(), false)
                 .unwrap();
-            http2::send(&mut stream, &vec![b'x'; length]).await.unwrap();
-            if length > 100_000 {
-                // It has been begun on the disk.
-                while served.temporaries() == 0 {
-                    tokio::task::yield_now().await;
-                }
+            let body = vec![b'x'; broken.length];
+            http2::send(&mut stream, &body).await.unwrap();
+            // Not before its head has come: what ends earlier never becomes an upload.
+            until(|| sample(metrics, "haul_uploads_total") > before).await;
+            if broken.length > 100_000 {
+                until(|| served.temporaries() > 0).await;
             }
-            match ends {
+            match broken.ends {
                 Ends::Gone => return,
-                Ends::Reset(reason) => stream.send_reset(reason),
+                Ends::Reset(reason) => {
+                    stream.send_reset(reason);
+                    // The connection stays, so that it is the reset that ends it.
+                    until(|| sample(metrics, "haul_uploads_in_flight") == 0).await;
+                }
                 Ends::Short => stream.send_data(Bytes::new(), true).unwrap(),
             }
             match answer.await {
@@ -179,10 +213,20 @@ fn break_off(served: &Served, road: Road, ends: Ends, length: usize) {
             }
         };
         tokio::select! {
-            _ = connection => {}
+            ended = connection => panic!("{broken:?}: the connection ended: {ended:?}"),
             () = upload => {}
         }
     });
+    eventually("it is over", || {
+        sample(metrics, "haul_uploads_in_flight") == 0
+    });
+}
+
+/// Lets the others of its task go on until something is so.
+async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use haul_serve::observe::Metrics;
 use tokio::time::Instant;
 
 use crate::client::{Client, Road, request};
-use crate::harness::{LIMIT, Served, Setup, eventually};
+use crate::harness::{LIMIT, Served, Setup, eventually, sample};
 
 /// What is given to everything.
 const SHORT: Duration = Duration::from_millis(300);
@@ -39,12 +39,7 @@ fn counted(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
 
 /// How many readers were given up.
 fn given_up(metrics: &Metrics) -> u64 {
-    let text = metrics.render();
-    let mut lines = text
-        .lines()
-        .filter(|line| line.contains("\"send_timeout\""));
-    let count = lines.next().and_then(|line| line.rsplit(' ').next());
-    count.map_or(0, |count| count.parse().unwrap())
+    sample(metrics, "haul_errors_total{kind=\"send_timeout\"}")
 }
 
 /// Patient but for one thing.

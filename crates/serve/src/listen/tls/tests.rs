@@ -1,4 +1,9 @@
-//! Handshakes in memory, and files that change under a server.
+//! Handshakes in memory: what is agreed on, and which certificate is met.
+//!
+//! `reloads` has files that change under a server, `mistakes` those that are wrong from the start.
+
+mod mistakes;
+mod reloads;
 
 use std::fs;
 use std::path::Path;
@@ -174,91 +179,6 @@ fn sessions_are_resumed_by_ticket() {
 }
 
 #[test]
-fn a_new_certificate_is_met_by_new_handshakes() {
-    let shown = Shown::new();
-    let tls = made(shown.pair()).unwrap();
-    let old = tls.certificates.fingerprints();
-    assert!(!tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Same);
-
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
-    assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
-    assert!(!tls.certificates.has_changed());
-    assert_ne!(tls.certificates.fingerprints(), old);
-    let met = meet(&tls, shown.client(), "localhost").unwrap();
-    let new = CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap();
-    assert_eq!(met.certificate, new);
-}
-
-#[test]
-fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
-    let shown = Shown::new();
-    let tls = made(shown.pair()).unwrap();
-    let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
-    let issued = shown.authority.issue(&["localhost"]);
-    let half = &issued.certificate[..issued.certificate.len() / 2];
-    let pair = shown.pair();
-    // Half a file, the whole but not its key, nothing.
-    for (step, certificate) in [Some(half), Some(&issued.certificate), Some(""), None]
-        .iter()
-        .enumerate()
-    {
-        match certificate {
-            Some(text) => fs::write(&pair.certificate, text).unwrap(),
-            None => fs::remove_file(&pair.certificate).unwrap(),
-        }
-        assert!(tls.certificates.has_changed(), "{step}");
-        let error = tls.certificates.reload().unwrap_err();
-        match step {
-            0 | 2 => assert!(
-                matches!(error, TlsError::NoCertificate { has_key: false, .. }),
-                "{error:?}"
-            ),
-            1 => assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}"),
-            _ => assert!(matches!(error, TlsError::Read { .. }), "{error:?}"),
-        }
-        assert!(!tls.certificates.has_changed(), "{step}");
-        let met = meet(&tls, shown.client(), "localhost").unwrap();
-        assert_eq!(met.certificate, old, "{step}");
-    }
-    shown.write(&issued);
-    assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
-    assert_ne!(
-        meet(&tls, shown.client(), "localhost").unwrap().certificate,
-        old
-    );
-}
-
-#[test]
-fn a_link_that_is_swapped_is_a_change() {
-    let shown = Shown::new();
-    let (first, second) = (shown.another(&["a"]), shown.another(&["b"]));
-    let link = |name: &str| shown.directory.path().join(name);
-    let point = |name: &str, to: &Path| {
-        let new = link("new");
-        std::os::unix::fs::symlink(to, &new).unwrap();
-        fs::rename(new, link(name)).unwrap();
-    };
-    point("c", &first.certificate);
-    point("k", &first.key);
-    let tls = made(Pair {
-        certificate: link("c"),
-        key: link("k"),
-    })
-    .unwrap();
-    point("c", &second.certificate);
-    assert!(tls.certificates.has_changed());
-    assert!(tls.certificates.reload().is_err());
-    point("k", &second.key);
-    assert!(tls.certificates.has_changed());
-    assert_eq!(tls.certificates.reload().unwrap(), Reloaded::Replaced);
-    meet(&tls, shown.client(), "b").unwrap();
-}
-
-#[test]
 fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
     let shown = Shown::new();
     let pairs = vec![
@@ -282,128 +202,6 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
     let error = meet(&tls, shown.client(), "d.test").unwrap_err();
     // It was met with the first, which is not for it.
     assert!(format!("{error:?}").contains("a.test"), "{error:?}");
-}
-
-#[test]
-fn one_bad_pair_of_several_replaces_none() {
-    let shown = Shown::new();
-    let (first, second) = (shown.another(&["a.test"]), shown.another(&["b.test"]));
-    let tls = Tls::from_files(vec![first, second.clone()]).unwrap();
-    let old = tls.certificates.fingerprints();
-    shown.another(&["a.test"]);
-    fs::write(&second.key, "").unwrap();
-    assert!(matches!(
-        tls.certificates.reload(),
-        Err(TlsError::NoKey { .. })
-    ));
-    assert_eq!(tls.certificates.fingerprints(), old);
-}
-
-#[test]
-fn mistakes_are_found_at_the_start_and_say_what_to_do() {
-    let shown = Shown::new();
-    let other = shown.another(&["other"]);
-    let Pair { certificate, key } = shown.pair();
-    let start = |certificate: &Path, key: &Path| {
-        let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        made(Pair { certificate, key }).unwrap_err()
-    };
-    let error = start(&certificate, &other.key);
-    assert!(matches!(error, TlsError::OtherKey { .. }), "{error:?}");
-    let error = start(&key, &key);
-    assert!(
-        error.hint().unwrap().contains("wrong way round"),
-        "{error:?}"
-    );
-    let error = start(&certificate, &certificate);
-    assert!(
-        error.hint().unwrap().contains("wrong way round"),
-        "{error:?}"
-    );
-    let error = start(&shown.directory.path().join("none"), &key);
-    assert!(error.hint().unwrap().contains("--self-signed"), "{error:?}");
-    let error = start(shown.directory.path(), &key);
-    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
-    let error = Tls::from_files(Vec::new()).unwrap_err();
-    assert!(matches!(error, TlsError::NoPair), "{error:?}");
-
-    let large = shown.directory.path().join("large");
-    fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
-    let error = start(&large, &key);
-    assert!(matches!(error, TlsError::TooLarge { .. }), "{error:?}");
-    let pipe = shown.directory.path().join("pipe");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &pipe,
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )
-    .unwrap();
-    // Nobody writes to it, and nobody waits for that.
-    let error = start(&pipe, &key);
-    assert!(matches!(error, TlsError::NotAFile { .. }), "{error:?}");
-}
-
-#[test]
-fn an_encrypted_key_is_told_from_a_broken_one() {
-    let shown = Shown::new();
-    let pair = shown.pair();
-    for (text, encrypted) in [
-        (
-            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
-            true,
-        ),
-        (
-            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMA==\n-----END RSA PRIVATE KEY-----\n",
-            true,
-        ),
-        ("-----BEGIN PRIVATE KEY-----\nMA==\n", false),
-        ("\u{30}\u{82}", false),
-    ] {
-        fs::write(&pair.key, text).unwrap();
-        let error = made(pair.clone()).unwrap_err();
-        assert_eq!(
-            matches!(error, TlsError::Encrypted { .. }),
-            encrypted,
-            "{error:?}"
-        );
-        assert!(error.hint().unwrap().contains("openssl pkey"), "{error:?}");
-    }
-    fs::write(
-        &pair.key,
-        "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n",
-    )
-    .unwrap();
-    let error = made(pair).unwrap_err();
-    assert!(matches!(error, TlsError::Unusable { .. }), "{error:?}");
-}
-
-#[test]
-fn a_chain_in_the_wrong_order_is_told() {
-    let shown = Shown::new();
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
-    let wrong = format!("{}{}", shown.authority.pem(), issued.certificate);
-    fs::write(shown.pair().certificate, wrong).unwrap();
-    let error = made(shown.pair()).unwrap_err();
-    assert!(matches!(error, TlsError::Order { .. }), "{error:?}");
-    // One file with all of it, as some keep them, is fine.
-    let all = format!(
-        "{}{}{}",
-        issued.key,
-        issued.certificate,
-        shown.authority.pem()
-    );
-    let certificate = shown.pair().certificate;
-    fs::write(&certificate, all).unwrap();
-    let key = certificate.clone();
-    meet(
-        &made(Pair { certificate, key }).unwrap(),
-        shown.client(),
-        "localhost",
-    )
-    .unwrap();
 }
 
 #[test]

@@ -1,0 +1,189 @@
+//! The connections of HTTP/2: their limits, and their ends.
+//!
+//! A peer of HTTP/2 sends when it likes, so whoever closes under it may meet its bytes with a reset, which throws away what it has not read: the
+//! last answer, or the GOAWAY that says which requests were never begun and may be sent again. So the wire is only lent to hyper. When that
+//! is done with it, it comes back, and the connection lingers as one of HTTP/1.1 does.
+//!
+//! # Memory
+//!
+//! One connection holds at most [`CONNECTION_WINDOW`] bytes of bodies that nobody has read yet, [`STREAMS`] times [`STREAM_BUFFER`] bytes of answers
+//! that its peer has no room for, and one head of [`HEAD_LIST`] bytes. What an upload gathers while the disk is busy comes on top, as on
+//! HTTP/1.1.
+
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use haul_plan::serving::Tired;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+
+use super::drive::{Driver, Early, HEAD, LAST};
+use super::transport::Transport;
+use super::wire::Wire;
+use crate::http::Service;
+
+/// Requests at one time on one connection: what browsers and RFC 9113 6.5.2 take for enough.
+const STREAMS: u32 = 100;
+
+/// Bytes that are kept for one of them until its peer takes them: a load of its TCP's window, and a thousand stuck readers are 64 MiB.
+const STREAM_BUFFER: usize = 64 << 10;
+
+/// Bytes of one upload that may be on their way or unread: an upload gets this much for each round trip, so 40 MB/s over 100 ms, where
+/// HTTP/2's own 64 KiB would be 0.6. hyper can learn the number for each connection, but begins at those 64 KiB and doubles once a round trip, by
+/// when most uploads are over; and a window costs nothing before it is used.
+const STREAM_WINDOW: u32 = 4 << 20;
+
+/// The same for all uploads of a connection together: two that are fast, or many that are not. It is what bounds memory: a window is unread only
+/// while the disk keeps an upload waiting.
+const CONNECTION_WINDOW: u32 = 8 << 20;
+
+/// Bytes of the longest frame that is taken: a record of TLS. Most clients send no longer ones when they may, and a frame is held until it is whole.
+const FRAME: u32 = 16 << 10;
+
+/// Bytes of the longest head, by HTTP/2's own count: as many as on HTTP/1.1, so that it does not depend on the road whether a request is taken.
+const HEAD_LIST: u32 = 64 << 10;
+const _: () = assert!(HEAD_LIST as usize == HEAD, "the same on both roads");
+
+/// Runs the tasks of streams, so that a server that ends waits for them.
+#[derive(Debug, Clone)]
+struct Streams(TaskTracker);
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        self.0.spawn(task);
+    }
+}
+
+impl Driver {
+    /// Serves a connection of HTTP/2.
+    pub(super) async fn second<S: Transport + 'static>(
+        &self,
+        wire: Wire<S>,
+        service: Service,
+    ) -> Result<(), Early> {
+        self.line.is_second();
+        let (lent, mut back) = Lent::new(wire);
+        let ended = self.streams(lent, service).await;
+        // A peer that dawdles gets no more time; to all others a last word may still be under way.
+        if !matches!(ended, Err(Early::Tired(tired)) if tired != Tired::Idle)
+            && let Ok(wire) = back.try_recv()
+        {
+            let _ = Box::pin(self.leave(wire, self.line.may_come_more())).await;
+        }
+        ended
+    }
+
+    /// Answers until there is nothing more to answer.
+    async fn streams<S: Transport + 'static>(
+        &self,
+        lent: Lent<S>,
+        service: Service,
+    ) -> Result<(), Early> {
+        let mut connection = pin!(
+            http2::Builder::new(Streams(self.tasks.clone()))
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS)
+                .max_send_buf_size(STREAM_BUFFER)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .max_frame_size(FRAME)
+                .max_header_list_size(HEAD_LIST)
+                .serve_connection(TokioIo::new(lent), service)
+        );
+        let turned = self.turns(None, |cx, is_ending| {
+            if is_ending {
+                connection.as_mut().graceful_shutdown();
+            }
+            connection.as_mut().poll(cx)
+        });
+        let ended = turned.await.map(drop);
+        if matches!(ended, Err(Early::Tired(Tired::Idle))) {
+            // In good order: a request that is on its way now may be sent again elsewhere, and its sender must know that.
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(LAST, connection).await;
+        }
+        ended
+    }
+}
+
+/// A wire that comes back when hyper is done with it.
+struct Lent<S: Transport> {
+    /// There until this is dropped.
+    wire: Option<Wire<S>>,
+    /// Where it goes then.
+    back: Option<oneshot::Sender<Wire<S>>>,
+}
+
+impl<S: Transport> Lent<S> {
+    fn new(wire: Wire<S>) -> (Self, oneshot::Receiver<Wire<S>>) {
+        let (back, receiver) = oneshot::channel();
+        let lent = Self {
+            wire: Some(wire),
+            back: Some(back),
+        };
+        (lent, receiver)
+    }
+
+    #[expect(clippy::expect_used, reason = "it is taken by what drops the holder")]
+    fn wire(&mut self) -> Pin<&mut Wire<S>> {
+        Pin::new(self.wire.as_mut().expect("it is lent"))
+    }
+}
+
+impl<S: Transport> Drop for Lent<S> {
+    fn drop(&mut self) {
+        if let (Some(wire), Some(back)) = (self.wire.take(), self.back.take()) {
+            // Whoever lent it may not want it back.
+            let _ = back.send(wire);
+        }
+    }
+}
+
+impl<S: Transport> AsyncRead for Lent<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.wire().poll_read(cx, buffer)
+    }
+}
+
+impl<S: Transport> AsyncWrite for Lent<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.wire().poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.wire().poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.wire
+            .as_ref()
+            .is_some_and(AsyncWrite::is_write_vectored)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_shutdown(cx)
+    }
+}

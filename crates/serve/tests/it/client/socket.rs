@@ -1,0 +1,70 @@
+//! What a client is connected by: TCP, a unix socket, TLS.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::harness::certified;
+
+/// A byte stream.
+pub(super) trait Stream: Read + Write + Send {
+    /// Says within the protocol that nothing more will be sent.
+    fn finish(&mut self) {}
+}
+
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
+impl Stream for StreamOwned<ClientConnection, TcpStream> {
+    fn finish(&mut self) {
+        self.conn.send_close_notify();
+        // Whoever has gone need not be told.
+        let _ = self.flush();
+    }
+}
+
+/// Below TLS.
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => socket
+                .set_read_timeout(Some(limit))
+                .and_then(|()| socket.set_write_timeout(Some(limit))),
+            Self::Unix(socket) => socket
+                .set_read_timeout(Some(limit))
+                .and_then(|()| socket.set_write_timeout(Some(limit))),
+        }
+    }
+
+    pub(super) fn shutdown(&self) {
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            Self::Unix(socket) => socket.shutdown(Shutdown::Write),
+        };
+    }
+}
+
+/// What a client with TLS trusts and offers.
+pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let authority = certified().0.pem();
+    roots
+        .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Arc::new(config)
+}

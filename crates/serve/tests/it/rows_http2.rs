@@ -1,0 +1,212 @@
+//! What only HTTP/2 has: where it may begin, how much it lets come, how it ends, and readers whose answers hyper holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_plan::serving::PatienceOptions;
+use haul_serve::ServerOptions;
+use haul_serve::observe::Metrics;
+use tokio::time::Instant;
+
+use crate::client::{Client, Road, request};
+use crate::harness::{LIMIT, Served, Setup, eventually, sample};
+use crate::http2::frames::{BEGINNING, DATA, END_STREAM, Frame, GOAWAY, SETTINGS, WINDOW_UPDATE};
+
+/// What is given to what must end.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A server that is patient but for these, and what it counts.
+fn served(patience: PatienceOptions) -> (Served, Arc<Metrics>) {
+    let metrics = Arc::new(Metrics::new());
+    let setup = Setup {
+        server: ServerOptions {
+            patience,
+            metrics: Arc::clone(&metrics),
+            ..ServerOptions::default()
+        },
+        ..Setup::default()
+    };
+    (setup.start(), metrics)
+}
+
+fn patient() -> PatienceOptions {
+    PatienceOptions {
+        handshake: LIMIT,
+        head: LIMIT,
+        idle: LIMIT,
+        grace: LIMIT,
+        ..PatienceOptions::default()
+    }
+}
+
+/// Behind a request, whoever shares a connection with others could take it from them.
+#[test]
+fn d10_http2_begins_a_connection_or_does_not_begin() {
+    let served = Served::start();
+    served.file("f", "here");
+    let get = request("GET", "/f", &[]);
+    for road in Road::FIRST {
+        for is_at_once in [true, false] {
+            let mut client = Client::on(&served, road);
+            if is_at_once {
+                client.send([get.as_bytes(), BEGINNING].concat());
+                assert_eq!(client.answer().text(), "here");
+            } else {
+                assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+                client.send(BEGINNING);
+            }
+            let rest = client.rest();
+            assert!(
+                rest.is_empty() || rest.starts_with(b"HTTP/1.1 400"),
+                "{road:?} {is_at_once}: {}",
+                rest.escape_ascii()
+            );
+        }
+        if road != Road::Tls {
+            let mut client = Client::on(&served, road);
+            client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
+            assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
+        }
+    }
+}
+
+/// An upload gets one window for each round trip.
+#[test]
+fn windows_are_wide_and_bounded() {
+    let served = Served::start();
+    let mut client = Client::plain(&served);
+    client.send(BEGINNING);
+    let settings = Frame::next_of(&mut client, SETTINGS).payload;
+    let told = |name: u16| {
+        let mut all = settings.chunks_exact(6);
+        let found = all.find(|one| one[..2] == name.to_be_bytes());
+        found.map(|one| u32::from_be_bytes(one[2..].try_into().unwrap()))
+    };
+    assert_eq!(told(3), Some(100), "streams");
+    assert_eq!(told(4), Some(4 << 20), "a stream's window");
+    assert_eq!(told(5).unwrap_or(16 << 10), 16 << 10, "a frame");
+    assert_eq!(told(6), Some(64 << 10), "a head");
+    let more = Frame::next_of(&mut client, WINDOW_UPDATE);
+    let more = (
+        more.stream,
+        u32::from_be_bytes(more.payload.try_into().unwrap()),
+    );
+    assert_eq!(more, (0, (8 << 20) - 65_535), "the connection's window");
+}
+
+#[test]
+fn a_head_may_be_as_long_on_every_road() {
+    let served = Served::start();
+    served.file("f", "here");
+    for road in Road::ALL {
+        // Several fields, as each of them is bounded by a frame in some clients.
+        let (name, value) = ("x-long", "y".repeat(8 << 10));
+        let fields = |count| vec![(name, &*value); count];
+        let fits = served.ask(road, "GET", "/f", &fields(6));
+        assert_eq!(
+            (fits.status, fits.text().as_str()),
+            (200, "here"),
+            "{road:?}"
+        );
+        let is_too_long = served.ask(road, "GET", "/f", &fields(9));
+        assert_eq!(is_too_long.status, 431, "{road:?}");
+    }
+}
+
+/// What is said last arrives, whatever its peer was about to say.
+#[test]
+fn who_sends_on_hears_why_the_connection_ends() {
+    let served = Served::start();
+    for road in [Road::Plain, Road::Unix] {
+        let mut client = Client::on(&served, road);
+        client.send(BEGINNING);
+        // No stream has this number.
+        client.send(Frame::new(DATA, 0, 0, *b"x").bytes());
+        let said = Frame::next_of(&mut client, GOAWAY);
+        assert_eq!(said.payload[4..8], [0, 0, 0, 1], "a protocol error");
+        // More than any buffer between takes: somebody reads it.
+        for _ in 0..256 {
+            client.send(vec![0; 64 << 10]);
+        }
+        client.finish();
+        assert_eq!(Frame::next(&mut client), None, "{road:?}");
+    }
+}
+
+/// Whoever sends a request just then must learn that nobody has begun it.
+#[test]
+fn an_idle_connection_ends_in_good_order() {
+    let (served, metrics) = served(PatienceOptions {
+        idle: SHORT,
+        ..patient()
+    });
+    served.file("f", "here");
+    let mut client = Client::plain(&served);
+    let began = Instant::now();
+    client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
+    assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
+    let said = Frame::next_of(&mut client, GOAWAY);
+    assert_eq!(said.payload[4..8], [0; 4], "no error");
+    assert!(began.elapsed() >= SHORT);
+    eventually("it is counted", || {
+        sample(&metrics, "haul_errors_total{kind=\"idle_timeout\"}") == 1
+    });
+}
+
+/// A client that lets so much of each answer come.
+fn with_window(served: &Served, bytes: u32) -> Client {
+    let mut client = Client::plain(served);
+    client
+        .send(BEGINNING)
+        .send(Frame::setting(4, bytes).bytes());
+    client
+}
+
+/// An answer that hyper has taken whole is not one that the peer has.
+#[test]
+fn d9_a_reader_of_little_that_never_reads_is_given_up() {
+    let (served, metrics) = served(PatienceOptions {
+        grace: SHORT,
+        ..patient()
+    });
+    served.file("f", vec![b'x'; 20_000]);
+    let mut client = with_window(&served, 10);
+    client.send(Frame::get(1, "/f").bytes());
+    assert_eq!(Frame::next_of(&mut client, DATA).payload, [b'x'; 10]);
+    eventually("it is given up", || {
+        sample(&metrics, "haul_errors_total{kind=\"send_timeout\"}") == 1
+    });
+}
+
+#[test]
+fn d9_a_reader_of_little_that_is_slow_is_not_idle() {
+    let (served, metrics) = served(PatienceOptions {
+        idle: SHORT,
+        ..patient()
+    });
+    served.file("f", vec![b'x'; 20_000]);
+    let mut client = with_window(&served, 1000);
+    client.send(Frame::get(1, "/f").bytes());
+    let (began, mut came) = (Instant::now(), 0);
+    let all = || {
+        sample(
+            &metrics,
+            "haul_http_requests_total{method=\"GET\",code=\"2xx\"}",
+        )
+    };
+    loop {
+        let piece = Frame::next_of(&mut client, DATA);
+        came += piece.payload.len();
+        if piece.flags & END_STREAM != 0 {
+            break;
+        }
+        assert_eq!(all(), 0, "it is not over before it has gone");
+        // Twenty pieces take thrice the time.
+        let due = began + SHORT * u32::try_from(came / 1000).unwrap() * 3 / 20;
+        std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
+        client.send(Frame::room(1, 1000).bytes());
+    }
+    assert_eq!(came, 20_000);
+    assert!(began.elapsed() > SHORT * 2, "that was slow");
+    eventually("it is counted", || all() == 1);
+}
