@@ -222,11 +222,11 @@ pub(crate) async fn put(
                 commit(upload, &conditions)
             };
             let _pause = line.pause();
-            return Ok(disk.run(all).await?);
+            return Ok(disk.write(all).await?);
         }
         Now::Wait => {
             let _pause = line.pause();
-            Held::new(disk.run(move || store.put(&key, digests)).await?, disk)
+            Held::new(disk.write(move || store.put(&key, digests)).await?, disk)
         }
     };
     loop {
@@ -245,7 +245,7 @@ pub(crate) async fn put(
             load = intake.load(SMALL).await?;
             continue;
         }
-        let writing = disk.run(move || {
+        let writing = disk.write(move || {
             held.upload().write(&mut load)?;
             Ok::<_, StoreError>(held)
         });
@@ -269,7 +269,7 @@ async fn end(
         commit(held.give(), &conditions)
     };
     let _pause = line.pause();
-    Ok(line.server.disk.run(end).await?)
+    Ok(line.server.disk.write(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {
