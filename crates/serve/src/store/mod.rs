@@ -8,8 +8,9 @@
 //! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
 //!
 //! What the parts do: `root` turns keys into descriptors, `object` is an open file with its version, `open_files` keeps some of them
-//! between requests, `room` has the temporaries, `upload` fills them, `quota` counts, `digest` keeps what an upload hashed to.
+//! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `quota` counts, `digest` keeps what an upload hashed to.
 
+mod closing;
 mod delete;
 mod digest;
 mod disk;
@@ -46,6 +47,7 @@ pub use root::{Now, Root};
 pub use upload::{Put, Upload};
 
 use crate::Key;
+use closing::Closing;
 use haul_plan::Checksum;
 use locks::Locks;
 use object::Opened;
@@ -70,6 +72,8 @@ pub struct Store {
     room: Option<Room>,
     /// Files that are asked for often.
     open_files: OpenFiles,
+    /// Where large ones are closed.
+    closing: Arc<Closing>,
     /// What it holds.
     quota: Arc<Quota>,
     /// One change of a key at a time.
@@ -108,6 +112,7 @@ impl Store {
         Ok(Self {
             quota: Arc::new(Quota::new(used, options.quota)),
             open_files: OpenFiles::new(options.open_files),
+            closing: Arc::default(),
             is_memory: root.is_memory(),
             root,
             options,
@@ -142,7 +147,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub fn read(&self, key: &Key) -> Result<Arc<Object>, StoreError> {
-        self.opened(key, self.root.open_any(key)?)
+        self.opened(key, Object::of(self.root.open_any(key)?)?)
     }
 
     /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
@@ -151,7 +156,11 @@ impl Store {
             return Now::Done(Ok(object));
         }
         match self.root.open_now(key) {
-            Now::Done(opened) => Now::Done(opened.and_then(|opened| self.opened(key, opened))),
+            Now::Done(Ok(opened)) => match Object::of_now(opened) {
+                Now::Done(found) => Now::Done(found.and_then(|found| self.opened(key, found))),
+                Now::Wait => Now::Wait,
+            },
+            Now::Done(Err(error)) => Now::Done(Err(error)),
             Now::Wait => Now::Wait,
         }
     }
@@ -203,9 +212,15 @@ impl Store {
         self.open_files.sweep();
     }
 
-    fn opened(&self, key: &Key, opened: OwnedFd) -> Result<Arc<Object>, StoreError> {
-        match Object::of(opened)? {
-            Opened::File(object) => {
+    /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
+    pub fn close_on(&self, disk: &Disk) {
+        self.closing.use_disk(disk);
+    }
+
+    fn opened(&self, key: &Key, opened: Opened) -> Result<Arc<Object>, StoreError> {
+        match opened {
+            Opened::File(mut object) => {
+                object.closing = Closing::of(&self.closing, object.meta().len);
                 let object = Arc::new(object);
                 self.open_files.keep(key, &object);
                 Ok(object)

@@ -6,13 +6,14 @@
 //! are the tag; two changes of one file in place, within one tick of the file system's clock and to the same length, are the one thing that
 //! they cannot tell apart (since Linux 6.13 ticks are as fine as needed). The store's own uploads are files of their own with a time of
 //! their own, to the nanosecond, so those never meet. Where an upload's digest is known, the tag is made of that instead, and the
-//! same bytes uploaded again keep their tag.
+//! same bytes uploaded again keep their tag. A kept digest is bound to inode, length and time of modification alone, since keeping it
+//! changes the time of change.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -22,8 +23,9 @@ use memmap2::Mmap;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use super::closing::Closing;
 use super::media::Media;
-use super::{StoreError, digest};
+use super::{Now, StoreError, digest, stamps};
 
 /// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
 const STRIDE: usize = 128 << 10;
@@ -56,8 +58,8 @@ pub struct Meta {
 /// One version of a file, open. It stays that version when the key gets another.
 #[derive(Debug)]
 pub struct Object {
-    /// Open to be read.
-    file: File,
+    /// Open to be read, until it is dropped.
+    file: Option<File>,
     /// What it is.
     meta: Meta,
     /// To see whether the key still leads here.
@@ -66,6 +68,8 @@ pub struct Object {
     media: Media,
     /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
     stand_in: OnceLock<Option<Mmap>>,
+    /// Where it is closed, if that may take long.
+    pub(super) closing: Option<Arc<Closing>>,
 }
 
 /// What a key leads to.
@@ -80,8 +84,9 @@ pub(super) enum Opened {
 impl Object {
     /// The open file. Reading moves no position if it is done by offsets, as it must be: it is shared.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "it is taken by dropping alone")]
     pub fn file(&self) -> &File {
-        &self.file
+        self.file.as_ref().expect("it is open")
     }
 
     /// What it is.
@@ -93,7 +98,7 @@ impl Object {
     /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
     pub(crate) fn stand_in(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
         let made = || {
-            make(&self.file)
+            make(self.file())
                 .ok()
                 .filter(|map| map.len() as u64 == self.meta.len)
         };
@@ -106,26 +111,47 @@ impl Object {
         self.media == Media::Remote
     }
 
-    /// Looks at what was opened.
+    /// Looks at what was opened. May wait for its digest.
     ///
     /// # Errors
     /// When it is neither a file nor a folder, or cannot be looked at.
     pub(super) fn of(opened: OwnedFd) -> Result<Opened, StoreError> {
-        let stat = rustix::fs::fstat(&opened)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Ok(Opened::Folder),
-            _ => return Err(StoreError::Special),
-        }
-        let identity = Identity::of(&stat);
-        let digest = digest::kept(&opened, &identity);
-        Ok(Opened::File(Self {
-            media: Media::of(&opened),
+        let Some(identity) = looked_at(&opened)? else {
+            return Ok(Opened::Folder);
+        };
+        let digest = match stamps::is_marked(identity.modified) {
+            true => digest::kept(&opened, &identity),
+            false => None,
+        };
+        let media = Media::of(&opened);
+        Ok(Opened::File(Self::new(opened, identity, digest, media)))
+    }
+
+    /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
+    pub(super) fn of_now(opened: OwnedFd) -> Now<Result<Opened, StoreError>> {
+        let identity = match looked_at(&opened) {
+            Ok(Some(identity)) => identity,
+            Ok(None) => return Now::Done(Ok(Opened::Folder)),
+            Err(error) => return Now::Done(Err(error)),
+        };
+        let media = Media::of(&opened);
+        let digest = match (stamps::is_marked(identity.modified), media) {
+            (false, _) => None,
+            (true, Media::Memory) => digest::kept(&opened, &identity),
+            (true, _) => return Now::Wait,
+        };
+        Now::Done(Ok(Opened::File(Self::new(opened, identity, digest, media))))
+    }
+
+    fn new(opened: OwnedFd, identity: Identity, digest: Option<Checksum>, media: Media) -> Self {
+        Self {
+            file: Some(opened.into()),
             meta: Meta::new(&identity, digest),
-            file: opened.into(),
             identity,
+            media,
             stand_in: OnceLock::new(),
-        }))
+            closing: None,
+        }
     }
 
     /// Reads from an offset, as far as that needs no disk. `None`: it would wait. Zero is the end of the file.
@@ -135,7 +161,7 @@ impl Object {
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         match self.media {
             Media::Memory => self.read(buffer, offset).map(Some),
-            Media::Cached => read_cached(&self.file, buffer, offset),
+            Media::Cached => read_cached(self.file(), buffer, offset),
             Media::Remote => Ok(None),
         }
     }
@@ -146,7 +172,7 @@ impl Object {
     /// What the system says.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| {
-            rustix::io::pread(&self.file, &mut *buffer, offset)
+            rustix::io::pread(self.file(), &mut *buffer, offset)
         })?)
     }
 
@@ -159,7 +185,7 @@ impl Object {
             Media::Cached => (range.start..range.end)
                 .step_by(STRIDE)
                 .chain(range.end.checked_sub(1))
-                .all(|at| matches!(read_cached(&self.file, &mut [0], at), Ok(Some(_)))),
+                .all(|at| matches!(read_cached(self.file(), &mut [0], at), Ok(Some(_)))),
         }
     }
 
@@ -177,6 +203,31 @@ impl Object {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Object {
+    /// A large file that has no name any more frees its space with its last close.
+    fn drop(&mut self) {
+        let Some(closing) = self.closing.take() else {
+            return;
+        };
+        let has_name = |file: &File| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
+        let file = self.file.take();
+        // Where even that look may wait, it is not had here.
+        if self.is_remote() || !file.as_ref().is_some_and(has_name) {
+            closing.close((self.stand_in.take(), file));
+        }
+    }
+}
+
+/// What the system tells of a file; `None` of a folder.
+fn looked_at(opened: &OwnedFd) -> Result<Option<Identity>, StoreError> {
+    let stat = rustix::fs::fstat(opened)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Some(Identity::of(&stat))),
+        FileType::Directory => Ok(None),
+        _ => Err(StoreError::Special),
     }
 }
 

@@ -67,6 +67,14 @@ pub enum Now<T> {
     Wait,
 }
 
+impl<T> Now<T> {
+    /// Whether that is it.
+    #[cfg(test)]
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+}
+
 impl Root {
     /// Opens a directory.
     ///

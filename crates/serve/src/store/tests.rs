@@ -1,11 +1,14 @@
 //! The store as its callers meet it.
 
+mod versions;
+
 use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
 use haul_plan::Algorithm;
 
+use super::object::Identity;
 use super::*;
 
 fn key(path: &str) -> Key {

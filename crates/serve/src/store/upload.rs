@@ -19,6 +19,7 @@ use super::options::Durability;
 use super::quota::Claimed;
 use super::room::Temporary;
 use super::root::Reach;
+use super::stamps::Mark;
 use super::{Check, Store, StoreError, digest};
 use crate::Key;
 
@@ -232,9 +233,13 @@ impl Upload {
             return thrown_away(&self.store, self.len, digest);
         };
         let (store, file) = (&self.store, &place.temporary.file);
+        let mark = match digest {
+            Some(_) => Mark::Digest,
+            None => Mark::Plain,
+        };
         // A file system in memory gives no number twice.
-        if !self.in_memory {
-            stamp(file, store.stamps.next())?;
+        if !self.in_memory || mark == Mark::Digest {
+            stamp(file, store.stamps.next(mark))?;
         }
         if let Some(digest) = &digest {
             digest::keep(file, &Identity::of(&rustix::fs::fstat(file)?), digest);
