@@ -78,7 +78,7 @@ impl Disk {
                 Ok(running) => return running.await,
                 Err(what) => what,
             };
-            let turn = disk.writers.clone().acquire_owned().await;
+            let turn = Arc::clone(&disk.writers).acquire_owned().await;
             let running = disk.run(move || {
                 let _turn = turn;
                 what()

@@ -8,13 +8,15 @@
 //! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
 //!
 //! What the parts do: `root` turns keys into descriptors, `object` is an open file with its version, `open_files` keeps some of them
-//! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `quota` counts, `digest` keeps what an upload hashed to.
+//! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
+//! counts, `recount` does so anew, `digest` keeps what an upload hashed to.
 
 mod closing;
 mod delete;
 mod digest;
 mod disk;
 mod error;
+mod folders;
 mod list;
 mod locks;
 mod media;
@@ -22,6 +24,7 @@ mod object;
 mod open_files;
 mod options;
 mod quota;
+mod recount;
 mod room;
 mod root;
 mod stamps;
@@ -32,7 +35,6 @@ mod tests;
 mod upload;
 mod usage;
 
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,11 +50,13 @@ pub use upload::{Put, Upload};
 
 use crate::Key;
 use closing::Closing;
+use folders::Folders;
 use haul_plan::Checksum;
 use locks::Locks;
 use object::Opened;
 use open_files::OpenFiles;
 use quota::Quota;
+use recount::Recount;
 use room::Room;
 use root::Reach;
 use stamps::Stamps;
@@ -70,12 +74,16 @@ pub struct Store {
     options: StoreOptions,
     /// Where uploads are until they are whole; none in a store for reading.
     room: Option<Room>,
+    /// Makes the way to keys.
+    folders: Arc<Folders>,
     /// Files that are asked for often.
     open_files: OpenFiles,
     /// Where large ones are closed.
     closing: Arc<Closing>,
     /// What it holds.
     quota: Arc<Quota>,
+    /// Finds out what other programs did to that.
+    recount: Recount,
     /// One change of a key at a time.
     locks: Locks,
     /// Times for uploads.
@@ -109,7 +117,14 @@ impl Store {
             (true, Some(_)) => usage::of(root.top()),
             _ => 0,
         };
+        let is_durable = options.writable && options.durability == Durability::Full;
+        if is_durable {
+            // Folders that an earlier process had made, and was killed before it told anybody.
+            rustix::fs::syncfs(root.top())?;
+        }
         Ok(Self {
+            folders: Arc::new(Folders::new(Arc::clone(&root), is_durable)),
+            recount: Recount::new(),
             quota: Arc::new(Quota::new(used, options.quota)),
             open_files: OpenFiles::new(options.open_files),
             closing: Arc::default(),
@@ -201,15 +216,34 @@ impl Store {
         }
     }
 
-    /// Whether so many more bytes are within the quota. It is a look, and no claim.
+    /// Whether so many more bytes are within the quota, whatever they replace. It is a look, and no claim, and waits for nothing.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
         self.quota.has_room(bytes)
     }
 
-    /// Closes files that nobody asks for any more. To be called every few seconds.
+    /// Whether so many bytes in place of what has a key are. May wait for a disk.
+    ///
+    /// # Errors
+    /// [`StoreError::OverQuota`] if they are not.
+    pub fn has_room_for(&self, key: &Key, bytes: u64) -> Result<(), StoreError> {
+        let there = key.split().map_or(0, |(above, name)| {
+            let folder = self.root.open_folder(&above);
+            folder.map_or(0, |folder| usage::counted(folder, name))
+        });
+        match self.quota.has_room(bytes.saturating_sub(there)) {
+            true => Ok(()),
+            false => Err(self.quota.refuse()),
+        }
+    }
+
+    /// Closes files that nobody asks for any more, and counts anew for a little while where there is a quota. To be called every
+    /// few seconds, where waiting is allowed.
     pub fn sweep(&self) {
         self.open_files.sweep();
+        if self.options.writable {
+            self.recount.step(&self.quota, &self.root);
+        }
     }
 
     /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
@@ -236,16 +270,5 @@ impl Store {
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Makes a folder's names durable, and those of folders that were made above it.
-    fn sync_names(&self, folder: &OwnedFd, made: &[Key]) -> Result<(), StoreError> {
-        rustix::fs::fsync(folder.as_fd())?;
-        for key in made {
-            if let Some((above, _)) = key.split() {
-                rustix::fs::fsync(self.root.open_folder(&above)?)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -74,6 +74,7 @@ pub struct Object {
 
 /// What a key leads to.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(super) enum Opened {
     /// A file.
     File(Object),

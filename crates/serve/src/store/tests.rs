@@ -1,5 +1,7 @@
 //! The store as its callers meet it.
 
+mod folders;
+mod quota;
 mod versions;
 
 use std::fs;
