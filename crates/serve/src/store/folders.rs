@@ -20,8 +20,8 @@ use crate::Key;
 /// Folders are made for everybody whom the process's mask does not leave out.
 const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
-/// How often somebody may take a folder away while it is being made, before nothing is there.
-const TRIES: usize = 16;
+/// How often somebody may take a folder away while it is being made or used, before nothing is there.
+pub(super) const TRIES: usize = 16;
 
 /// Makes folders.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! commits or vanishes; [`Store::delete`] removes; [`Root::open_folder`] is where listings begin. All of these may wait for a disk, and
 //! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
 //!
-//! What the parts do: `root` turns keys into descriptors, `object` is an open file with its version, `open_files` keeps some of them
+//! What the parts do: `root` turns keys into descriptors, `object` is an open file, `version` what it is, `open_files` keeps some of them
 //! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
 //! counts, `recount` does so anew, `digest` keeps what an upload hashed to.
 
@@ -34,6 +34,7 @@ mod sys;
 mod tests;
 mod upload;
 mod usage;
+mod version;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -43,10 +44,11 @@ pub use error::StoreError;
 pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
 pub(crate) use list::{Member, modified};
 pub use media::Media;
-pub use object::{Meta, Object};
+pub use object::Object;
 pub use options::{Durability, DurabilityError, StoreOptions};
 pub use root::{Now, Root};
 pub use upload::{Put, Upload};
+pub use version::Meta;
 
 use crate::Key;
 use closing::Closing;

@@ -1,59 +1,26 @@
-//! A file of the store that is open to be read, and which version of it that is.
+//! A file of the store that is open to be read: opened once, shared by all who read it, and let go of where that may take long.
 //!
-//! **Entity tags.** A tag must change when the bytes do, and must not when they do not. What the system tells of a file without
-//! reading it is its inode, its length and two times. The time of its last change (`ctime`) can be set by nobody, so it betrays
-//! programs that put the time of modification back. All four together, hashed so that they tell a client nothing about this machine,
-//! are the tag; two changes of one file in place, within one tick of the file system's clock and to the same length, are the one thing that
-//! they cannot tell apart (since Linux 6.13 ticks are as fine as needed). The store's own uploads are files of their own with a time of
-//! their own, to the nanosecond, so those never meet. Where an upload's digest is known, the tag is made of that instead, and the
-//! same bytes uploaded again keep their tag. A kept digest is bound to inode, length and time of modification alone, since keeping it
-//! changes the time of change.
+//! It is one version of the file ([`version`](super::version)), and stays that. What is in memory is read without waiting, and what is not
+//! is told apart.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use haul_plan::{Checksum, EntityTag};
+use haul_plan::Checksum;
 use memmap2::Mmap;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::closing::Closing;
 use super::media::Media;
-use super::{Now, StoreError, digest, stamps};
+use super::version::{Identity, Meta};
+use super::{Now, StoreError, digest};
 
 /// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
 const STRIDE: usize = 128 << 10;
-
-/// What tells one version of a file from another without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-    len: u64,
-    /// Nanoseconds of the time of modification.
-    modified: i128,
-    /// Nanoseconds of the time of change.
-    changed: i128,
-}
-
-/// What is known of a version of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
-    /// Bytes.
-    pub len: u64,
-    /// When it was last written.
-    pub modified: SystemTime,
-    /// Strong.
-    pub tag: EntityTag,
-    /// A digest of its bytes, where one came with them and was compared.
-    pub digest: Option<Checksum>,
-}
 
 /// One version of a file, open. It stays that version when the key gets another.
 #[derive(Debug)]
@@ -120,7 +87,7 @@ impl Object {
         let Some(identity) = looked_at(&opened)? else {
             return Ok(Opened::Folder);
         };
-        let digest = match stamps::is_marked(identity.modified) {
+        let digest = match identity.may_have_digest() {
             true => digest::kept(&opened, &identity),
             false => None,
         };
@@ -136,7 +103,7 @@ impl Object {
             Err(error) => return Now::Done(Err(error)),
         };
         let media = Media::of(&opened);
-        let digest = match (stamps::is_marked(identity.modified), media) {
+        let digest = match (identity.may_have_digest(), media) {
             (false, _) => None,
             (true, Media::Memory) => digest::kept(&opened, &identity),
             (true, _) => return Now::Wait,
@@ -232,67 +199,6 @@ fn looked_at(opened: &OwnedFd) -> Result<Option<Identity>, StoreError> {
     }
 }
 
-impl Identity {
-    /// What the system tells of a file.
-    pub(super) fn of(stat: &Stat) -> Self {
-        let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
-        #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            len: stat.st_size as u64,
-            modified: nanoseconds(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
-            changed: nanoseconds(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
-        }
-    }
-
-    /// What a digest that was kept beside a file must name to be this version's. The time of change is not among it: keeping the
-    /// digest changes that.
-    pub(super) fn signature(&self) -> String {
-        format!("{} {} {}", self.inode, self.len, self.modified)
-    }
-}
-
-impl Meta {
-    /// What is known of a version.
-    pub(super) fn new(identity: &Identity, digest: Option<Checksum>) -> Self {
-        Self {
-            len: identity.len,
-            modified: time(identity.modified),
-            tag: tag(identity, digest.as_ref()),
-            digest,
-        }
-    }
-}
-
-/// Nanoseconds since 1970 as a time.
-fn time(nanoseconds: i128) -> SystemTime {
-    let size = Duration::from_nanos(u64::try_from(nanoseconds.unsigned_abs()).unwrap_or(u64::MAX));
-    let time = if nanoseconds < 0 {
-        UNIX_EPOCH.checked_sub(size)
-    } else {
-        UNIX_EPOCH.checked_add(size)
-    };
-    time.unwrap_or(UNIX_EPOCH)
-}
-
-/// The entity tag of a version: 16 bytes of a hash, without padding.
-fn tag(identity: &Identity, digest: Option<&Checksum>) -> EntityTag {
-    let mut hasher = blake3::Hasher::new();
-    if let Some(digest) = digest {
-        hasher.update(digest.algorithm.name().as_bytes());
-        hasher.update(digest.digest.as_deref().unwrap_or_default());
-    } else {
-        hasher.update(&identity.device.to_le_bytes());
-        hasher.update(&identity.inode.to_le_bytes());
-        hasher.update(&identity.len.to_le_bytes());
-        hasher.update(&identity.modified.to_le_bytes());
-        hasher.update(&identity.changed.to_le_bytes());
-    }
-    let text = URL_SAFE_NO_PAD.encode(&hasher.finalize().as_bytes()[..16]);
-    EntityTag::strong(text)
-}
-
 /// Reads what the page cache has.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
@@ -323,26 +229,6 @@ mod tests {
             Opened::File(object) => object,
             Opened::Folder => panic!("a folder"),
         }
-    }
-
-    #[test]
-    fn tags_change_with_bytes_even_where_the_time_is_put_back() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("f");
-        fs::write(&path, "one").expect("a file");
-        let before = object(&path);
-        assert_eq!(object(&path).meta(), before.meta());
-        let time = before.meta().modified;
-        // The file system's clock must have gone on, or nothing could tell.
-        while before.identity == object(&path).identity {
-            fs::write(&path, "two").expect("a change");
-            let file = File::options().write(true).open(&path).expect("the file");
-            file.set_modified(time).expect("its time put back");
-        }
-        let after = object(&path);
-        assert_eq!(after.meta().modified, time);
-        assert_ne!(after.meta().tag, before.meta().tag);
-        assert!(after.meta().tag.is_strong());
     }
 
     #[test]

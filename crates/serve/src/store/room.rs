@@ -10,15 +10,16 @@
 //! If somebody removes the room while the store is open, uploads that were in it are lost, and the next one makes it again: opened and
 //! locked as at the start, but nothing is cleaned up, since uploads of this process may be on other mounts, and not be noted any more.
 
+mod leftovers;
+
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::root::{Reach, Root};
@@ -88,7 +89,7 @@ impl Room {
         let opened = Opened::open(root)?;
         let mut removed = 0;
         if rustix::fs::flock(&opened.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            removed = clean(root, &opened.folder)?;
+            removed = leftovers::clean(root, &opened.folder)?;
         }
         opened.share()?;
         let room = Self {
@@ -279,54 +280,6 @@ impl Drop for Temporary {
             tracing::warn!(%error, name = self.name, "a temporary file is left");
         }
     }
-}
-
-/// Removes what is left of uploads. Says of how many.
-fn clean(root: &Root, room: &OwnedFd) -> Result<usize, StoreError> {
-    let mut removed = sweep(room)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
-        return Ok(removed);
-    };
-    let mut all_done = true;
-    for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
-        let Ok(line) = line else { break };
-        // A line that was cut off, or a folder that is gone, or not mounted now.
-        let Ok(named) = Key::parse(&line) else {
-            continue;
-        };
-        match root.open_folder(&named.key) {
-            Ok(folder) => removed += sweep(&folder)?,
-            Err(error) => {
-                tracing::warn!(folder = %named.key, %error, "uploads may be left in a folder");
-                all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
-            }
-        }
-    }
-    if all_done {
-        root::unlink(room, b"strays", AtFlags::empty())?;
-    }
-    Ok(removed)
-}
-
-/// Removes temporary files from one folder.
-fn sweep(folder: &OwnedFd) -> Result<usize, StoreError> {
-    let mut removed = 0;
-    // The names first: what a directory that is being changed tells is not defined.
-    let names: Vec<_> = Dir::read_from(folder)?
-        .filter_map(Result::ok)
-        .map(|entry| entry.file_name().to_owned())
-        .filter(|name| name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes()))
-        .collect();
-    for name in names {
-        root::unlink(
-            folder,
-            std::ffi::OsStr::from_bytes(name.to_bytes()).as_bytes(),
-            AtFlags::empty(),
-        )?;
-        removed += 1;
-    }
-    Ok(removed)
 }
 
 /// Which mount something is on: a file system may be mounted twice, and no rename goes from one to the other.

@@ -10,7 +10,7 @@ use std::path::Path;
 use bytes::Bytes;
 use haul_plan::Algorithm;
 
-use super::object::Identity;
+use super::version::Identity;
 use super::*;
 
 fn key(path: &str) -> Key {

@@ -18,9 +18,9 @@ use haul_plan::Checksum;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use self::place::Place;
-use super::object::Meta;
 use super::quota::Claimed;
 use super::root::Reach;
+use super::version::Meta;
 use super::{Store, StoreError};
 use crate::Key;
 

@@ -9,9 +9,10 @@ use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 
 use super::place::{Place, above};
 use super::{LITTLE, Put, Upload};
-use crate::store::object::{Identity, Meta};
+use crate::store::folders::TRIES;
 use crate::store::options::Durability;
 use crate::store::stamps::Mark;
+use crate::store::version::{Identity, Meta};
 use crate::store::{Check, Store, StoreError, digest};
 
 impl Upload {
@@ -50,12 +51,16 @@ impl Upload {
         }
         let gone = {
             let _lock = store.locks.lock(&self.key);
-            match self.name(&place, check) {
-                Err(StoreError::NotFound) => {
-                    place.find_again(&store, &self.key)?;
-                    self.name(&place, check)?
+            let mut tries = TRIES;
+            loop {
+                match self.name(&place, check) {
+                    // Its folder is gone: another upload that came to nothing had made it, or somebody removed it.
+                    Err(StoreError::NotFound) if tries > 0 => {
+                        tries -= 1;
+                        place.find_again(&store, &self.key)?;
+                    }
+                    other => break other?,
                 }
-                other => other?,
             }
         };
         self.done(place, gone, digest)
