@@ -110,7 +110,12 @@ impl Folders {
         let mut key = key.clone();
         while let Some((above, _)) = key.split() {
             if let Some(making) = self.making(&key) {
-                rustix::fs::fsync(self.root.open_folder(&above)?)?;
+                match self.root.open_folder(&above) {
+                    Ok(above) => rustix::fs::fsync(above)?,
+                    // It has gone meanwhile, and all in it.
+                    Err(StoreError::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
                 self.is_durable(&key, making);
             }
             key = above;

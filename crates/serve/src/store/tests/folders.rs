@@ -57,25 +57,39 @@ fn d3_an_upload_outlives_the_folders_that_another_took_away() {
 
 #[test]
 fn uploads_that_come_and_go_in_one_folder_find_it() {
-    let folder = tempfile::tempdir().expect("a directory");
-    let store = store(folder.path(), |_| {});
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let store = &store;
-            scope.spawn(move || {
-                for round in 0..200 {
-                    let path = format!("/x/y/{thread}");
-                    let upload = upload(store, &path, "x").expect("begun");
-                    if round % 2 == 0 {
-                        upload.commit(None).expect("committed");
-                        let named = Key::parse(&path).expect("a key");
-                        store.delete(&named, None).expect("deleted");
-                    }
-                }
-            });
+    for durability in [Durability::None, Durability::Full] {
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let store = store(folder.path(), |options| options.durability = durability);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let store = &store;
+                scope.spawn(move || come_and_go(store, &format!("/x/y/{thread}")));
+            }
+        });
+        assert_eq!(room(folder.path()), ["lock"]);
+    }
+}
+
+/// Uploads that vanish, uploads that commit, and folders that are removed as soon as they are empty.
+fn come_and_go(store: &Arc<Store>, path: &str) {
+    for round in 0..200 {
+        let upload = upload(store, path, "x").expect("begun");
+        if round % 2 == 0 {
+            upload.commit(None).expect("committed");
+            let delete = |path| store.delete(&Key::parse(path).expect("a key"), None);
+            delete(path).expect("deleted");
+            for folder in ["/x/y/", "/x/"] {
+                let deleted = delete(folder);
+                assert!(
+                    matches!(
+                        deleted,
+                        Ok(()) | Err(StoreError::NotEmpty | StoreError::NotFound)
+                    ),
+                    "{deleted:?}"
+                );
+            }
         }
-    });
-    assert_eq!(room(folder.path()), ["lock"]);
+    }
 }
 
 #[test]
