@@ -35,9 +35,6 @@ use doors::Doors;
 use reload::Reload;
 use trouble::Trouble;
 
-/// Threads that may wait for a disk.
-const DISK_THREADS: usize = 64;
-
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
     begin(args).unwrap_or_else(|trouble| trouble.tell()).into()
@@ -94,7 +91,7 @@ fn runtime() -> io::Result<Runtime> {
     limits::room_to_begin()?;
     Builder::new_multi_thread()
         .worker_threads(1)
-        .max_blocking_threads(DISK_THREADS)
+        .max_blocking_threads(Disk::THREADS)
         .enable_all()
         .build()
 }

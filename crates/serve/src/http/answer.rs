@@ -74,7 +74,9 @@ pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
         StoreError::Failed => StatusCode::PRECONDITION_FAILED,
         StoreError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         StoreError::Mismatch(_) => StatusCode::BAD_REQUEST,
-        StoreError::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        StoreError::RootGone | StoreError::UploadGone | StoreError::Io(_) => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     };
     if let StoreError::Io(error) = error {
         tracing::error!(%key, %error, "the disk failed");

@@ -53,6 +53,8 @@ pub(crate) struct Asked {
     digests: Vec<Checksum>,
     /// Bytes that may come.
     pub(crate) most: u64,
+    /// Bytes that will come and for which there is no room beside what is there: in its place there may be.
+    tight: Option<u64>,
     /// Whether conditions are looked at before the body comes, too. Little that is on its way is sooner read than refused: that
     /// would end the connection.
     is_asked_first: bool,
@@ -66,6 +68,7 @@ impl Asked {
             conditions: Conditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
+            tight: None,
             is_asked_first: false,
         }
     }
@@ -90,15 +93,12 @@ impl Asked {
             server.options.metrics.refused_body(BodyRefusal::TooLarge);
             return Err(too_long(most).into());
         }
-        if length.is_some_and(|length| !server.store.has_room(length)) {
-            server.options.metrics.refused_body(BodyRefusal::Quota);
-            return Err(of_store(&StoreError::OverQuota, &key).into());
-        }
         Ok(Self {
             key,
             conditions: Conditions::parse(headers),
             digests: digests.into_iter().map(checksum).collect(),
             most,
+            tight: length.filter(|length| !server.store.has_room(*length)),
             is_asked_first: headers.contains_key(EXPECT)
                 || length.is_none_or(|length| length > SMALL as u64),
         })
@@ -174,21 +174,24 @@ pub(crate) fn holds(conditions: &Conditions, meta: Option<&Meta>) -> bool {
     conditions.for_write(meta.map(current)) == Outcome::Proceed
 }
 
-/// Looks whether conditions hold before the body is asked for: nobody sends a gigabyte to learn that it was not wanted. What counts is
-/// the look at the end.
-async fn look(
-    line: &Arc<Line>,
-    key: &Key,
-    conditions: Option<&Conditions>,
-) -> Result<(), StoreError> {
-    let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) else {
+/// Looks whether there is room and conditions hold before the body is asked for: nobody sends a gigabyte to learn that it was not wanted.
+/// What counts is the look at the end.
+async fn look(line: &Arc<Line>, asked: &Asked) -> Result<(), StoreError> {
+    let is_asked = asked.is_asked_first && !asked.conditions.is_empty();
+    let conditions = is_asked.then(|| asked.conditions.clone());
+    let tight = asked.tight;
+    if conditions.is_none() && tight.is_none() {
         return Ok(());
-    };
-    let store = Arc::clone(&line.server.store);
-    let (key, conditions) = (key.clone(), conditions.clone());
+    }
+    let (store, key) = (Arc::clone(&line.server.store), asked.key.clone());
     let _pause = line.pause();
-    let check = move || store.check(&key, &|meta| holds(&conditions, meta));
-    line.server.disk.run(check).await.map(drop)
+    let check = move || {
+        if let Some(conditions) = conditions {
+            store.check(&key, &|meta| holds(&conditions, meta))?;
+        }
+        tight.map_or(Ok(()), |bytes| store.has_room_for(&key, bytes))
+    };
+    line.server.disk.run(check).await
 }
 
 /// Puts what a source gives.
@@ -199,14 +202,14 @@ pub(crate) async fn put(
 ) -> Result<Put, PutError> {
     let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
     let _upload = line.server.options.metrics.upload();
+    look(line, &asked).await?;
     let Asked {
         key,
         conditions,
         digests,
         most,
-        is_asked_first,
+        ..
     } = asked;
-    look(line, &key, is_asked_first.then_some(&conditions)).await?;
     let mut intake = Intake {
         source,
         left: most,
@@ -223,11 +226,11 @@ pub(crate) async fn put(
                 commit(upload, &conditions)
             };
             let _pause = line.pause();
-            return Ok(disk.run(all).await?);
+            return Ok(disk.write(all).await?);
         }
         Now::Wait => {
             let _pause = line.pause();
-            Held::new(disk.run(move || store.put(&key, digests)).await?, disk)
+            Held::new(disk.write(move || store.put(&key, digests)).await?, disk)
         }
     };
     loop {
@@ -246,7 +249,7 @@ pub(crate) async fn put(
             load = intake.load(SMALL).await?;
             continue;
         }
-        let writing = disk.run(move || {
+        let writing = disk.write(move || {
             held.upload().write(&mut load)?;
             Ok::<_, StoreError>(held)
         });
@@ -270,7 +273,7 @@ async fn end(
         commit(held.give(), &conditions)
     };
     let _pause = line.pause();
-    Ok(line.server.disk.run(end).await?)
+    Ok(line.server.disk.write(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {

@@ -79,6 +79,7 @@ impl Server {
     /// A server of a store.
     #[must_use]
     pub fn new(store: Arc<Store>, disk: Disk, options: ServerOptions) -> Self {
+        store.close_on(&disk);
         let total = || options.total_rate.map(|rate| Arc::new(Total::new(rate)));
         Self {
             totals: Totals {

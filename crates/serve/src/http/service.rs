@@ -390,7 +390,7 @@ impl Service {
         }
         Reply::later(async move {
             let (store, key) = (Arc::clone(&line.server.store), named.key.clone());
-            let deleted = line.server.disk.run(move || {
+            let deleted = line.server.disk.write(move || {
                 let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
                 store.delete(&named, (!conditions.is_empty()).then_some(&check))
             });

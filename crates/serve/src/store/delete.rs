@@ -65,12 +65,15 @@ impl Store {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
         };
-        root::unlink(folder, name(&named.key)?, flags)?;
+        let bytes = match FileType::from_raw_mode(before.st_mode) {
+            FileType::RegularFile => size(before),
+            // What was never counted is not given back.
+            _ => 0,
+        };
+        let name = name(&named.key)?;
+        self.quota
+            .removing(bytes, || root::unlink(folder, name, flags))?;
         self.open_files.forget(&named.key);
-        // What was never counted is not given back.
-        if FileType::from_raw_mode(before.st_mode) == FileType::RegularFile {
-            self.quota.gone(size(before));
-        }
         Ok(())
     }
 }

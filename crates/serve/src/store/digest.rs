@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use haul_plan::Checksum;
 use rustix::fs::XattrFlags;
 
-use super::object::Identity;
+use super::version::Identity;
 
 /// The attribute.
 const NAME: &str = "user.haul.digest";

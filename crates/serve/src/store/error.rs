@@ -43,6 +43,12 @@ pub enum StoreError {
     /// The body is not what its digest says.
     #[error("the bytes do not match their {0} digest")]
     Mismatch(&'static str),
+    /// The folder that is served is not there any more.
+    #[error("the folder that is served was removed: make it again, then restart the server")]
+    RootGone,
+    /// What an upload had written is not there any more.
+    #[error("what had come of the upload was removed from .haul by another program: send it again")]
+    UploadGone,
     /// All else that a disk may say.
     #[error(transparent)]
     Io(io::Error),

@@ -7,13 +7,16 @@
 //! commits or vanishes; [`Store::delete`] removes; [`Root::open_folder`] is where listings begin. All of these may wait for a disk, and
 //! run on [`Disk`]'s threads; [`Store::read_now`] and what else ends so does without waiting what can be done so.
 //!
-//! What the parts do: `root` turns keys into descriptors, `object` is an open file with its version, `open_files` keeps some of them
-//! between requests, `room` has the temporaries, `upload` fills them, `quota` counts, `digest` keeps what an upload hashed to.
+//! What the parts do: `root` turns keys into descriptors, `object` is an open file, `version` what it is, `open_files` keeps some of them
+//! between requests, `closing` lets go of them, `room` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
+//! counts, `recount` does so anew, `digest` keeps what an upload hashed to.
 
+mod closing;
 mod delete;
 mod digest;
 mod disk;
 mod error;
+mod folders;
 mod list;
 mod locks;
 mod media;
@@ -21,6 +24,7 @@ mod object;
 mod open_files;
 mod options;
 mod quota;
+mod recount;
 mod room;
 mod root;
 mod stamps;
@@ -30,8 +34,8 @@ mod sys;
 mod tests;
 mod upload;
 mod usage;
+mod version;
 
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -40,17 +44,21 @@ pub use error::StoreError;
 pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
 pub(crate) use list::{Member, modified};
 pub use media::Media;
-pub use object::{Meta, Object};
+pub use object::Object;
 pub use options::{Durability, DurabilityError, StoreOptions};
 pub use root::{Now, Root};
 pub use upload::{Put, Upload};
+pub use version::Meta;
 
 use crate::Key;
+use closing::Closing;
+use folders::Folders;
 use haul_plan::Checksum;
 use locks::Locks;
 use object::Opened;
 use open_files::OpenFiles;
 use quota::Quota;
+use recount::Recount;
 use room::Room;
 use root::Reach;
 use stamps::Stamps;
@@ -68,10 +76,16 @@ pub struct Store {
     options: StoreOptions,
     /// Where uploads are until they are whole; none in a store for reading.
     room: Option<Room>,
+    /// Makes the way to keys.
+    folders: Arc<Folders>,
     /// Files that are asked for often.
     open_files: OpenFiles,
+    /// Where large ones are closed.
+    closing: Arc<Closing>,
     /// What it holds.
     quota: Arc<Quota>,
+    /// Finds out what other programs did to that.
+    recount: Recount,
     /// One change of a key at a time.
     locks: Locks,
     /// Times for uploads.
@@ -105,9 +119,17 @@ impl Store {
             (true, Some(_)) => usage::of(root.top()),
             _ => 0,
         };
+        let is_durable = options.writable && options.durability == Durability::Full;
+        if is_durable {
+            // Folders that an earlier process had made, and was killed before it told anybody.
+            rustix::fs::syncfs(root.top())?;
+        }
         Ok(Self {
+            folders: Arc::new(Folders::new(Arc::clone(&root), is_durable)),
+            recount: Recount::new(),
             quota: Arc::new(Quota::new(used, options.quota)),
             open_files: OpenFiles::new(options.open_files),
+            closing: Arc::default(),
             is_memory: root.is_memory(),
             root,
             options,
@@ -142,7 +164,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub fn read(&self, key: &Key) -> Result<Arc<Object>, StoreError> {
-        self.opened(key, self.root.open_any(key)?)
+        self.opened(key, Object::of(self.root.open_any(key)?)?)
     }
 
     /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
@@ -151,7 +173,11 @@ impl Store {
             return Now::Done(Ok(object));
         }
         match self.root.open_now(key) {
-            Now::Done(opened) => Now::Done(opened.and_then(|opened| self.opened(key, opened))),
+            Now::Done(Ok(opened)) => match Object::of_now(opened) {
+                Now::Done(found) => Now::Done(found.and_then(|found| self.opened(key, found))),
+                Now::Wait => Now::Wait,
+            },
+            Now::Done(Err(error)) => Now::Done(Err(error)),
             Now::Wait => Now::Wait,
         }
     }
@@ -192,20 +218,45 @@ impl Store {
         }
     }
 
-    /// Whether so many more bytes are within the quota. It is a look, and no claim.
+    /// Whether so many more bytes are within the quota, whatever they replace. It is a look, and no claim, and waits for nothing.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
         self.quota.has_room(bytes)
     }
 
-    /// Closes files that nobody asks for any more. To be called every few seconds.
-    pub fn sweep(&self) {
-        self.open_files.sweep();
+    /// Whether so many bytes in place of what has a key are. May wait for a disk.
+    ///
+    /// # Errors
+    /// [`StoreError::OverQuota`] if they are not.
+    pub fn has_room_for(&self, key: &Key, bytes: u64) -> Result<(), StoreError> {
+        let there = key.split().map_or(0, |(above, name)| {
+            let folder = self.root.open_folder(&above);
+            folder.map_or(0, |folder| usage::counted(folder, name))
+        });
+        match self.quota.has_room(bytes.saturating_sub(there)) {
+            true => Ok(()),
+            false => Err(self.quota.refuse()),
+        }
     }
 
-    fn opened(&self, key: &Key, opened: OwnedFd) -> Result<Arc<Object>, StoreError> {
-        match Object::of(opened)? {
-            Opened::File(object) => {
+    /// Closes files that nobody asks for any more, and counts anew for a little while where there is a quota. To be called every
+    /// few seconds, where waiting is allowed.
+    pub fn sweep(&self) {
+        self.open_files.sweep();
+        if self.options.writable {
+            self.recount.step(&self.quota, &self.root);
+        }
+    }
+
+    /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
+    pub fn close_on(&self, disk: &Disk) {
+        self.closing.use_disk(disk);
+    }
+
+    fn opened(&self, key: &Key, opened: Opened) -> Result<Arc<Object>, StoreError> {
+        match opened {
+            Opened::File(mut object) => {
+                object.closing = Closing::of(&self.closing, object.meta().len);
                 let object = Arc::new(object);
                 self.open_files.keep(key, &object);
                 Ok(object)
@@ -221,16 +272,5 @@ impl Store {
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Makes a folder's names durable, and those of folders that were made above it.
-    fn sync_names(&self, folder: &OwnedFd, made: &[Key]) -> Result<(), StoreError> {
-        rustix::fs::fsync(folder.as_fd())?;
-        for key in made {
-            if let Some((above, _)) = key.split() {
-                rustix::fs::fsync(self.root.open_folder(&above)?)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -1,63 +1,32 @@
-//! A file of the store that is open to be read, and which version of it that is.
+//! A file of the store that is open to be read: opened once, shared by all who read it, and let go of where that may take long.
 //!
-//! **Entity tags.** A tag must change when the bytes do, and must not when they do not. What the system tells of a file without
-//! reading it is its inode, its length and two times. The time of its last change (`ctime`) can be set by nobody, so it betrays
-//! programs that put the time of modification back. All four together, hashed so that they tell a client nothing about this machine,
-//! are the tag; two changes of one file in place, within one tick of the file system's clock and to the same length, are the one thing that
-//! they cannot tell apart (since Linux 6.13 ticks are as fine as needed). The store's own uploads are files of their own with a time of
-//! their own, to the nanosecond, so those never meet. Where an upload's digest is known, the tag is made of that instead, and the
-//! same bytes uploaded again keep their tag.
+//! It is one version of the file ([`version`](super::version)), and stays that. What is in memory is read without waiting, and what is not
+//! is told apart.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use haul_plan::{Checksum, EntityTag};
+use haul_plan::Checksum;
 use memmap2::Mmap;
-use rustix::fs::{FileType, Stat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::closing::Closing;
 use super::media::Media;
-use super::{StoreError, digest};
+use super::version::{Identity, Meta};
+use super::{Now, StoreError, digest};
 
 /// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
 const STRIDE: usize = 128 << 10;
 
-/// What tells one version of a file from another without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-    len: u64,
-    /// Nanoseconds of the time of modification.
-    modified: i128,
-    /// Nanoseconds of the time of change.
-    changed: i128,
-}
-
-/// What is known of a version of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
-    /// Bytes.
-    pub len: u64,
-    /// When it was last written.
-    pub modified: SystemTime,
-    /// Strong.
-    pub tag: EntityTag,
-    /// A digest of its bytes, where one came with them and was compared.
-    pub digest: Option<Checksum>,
-}
-
 /// One version of a file, open. It stays that version when the key gets another.
 #[derive(Debug)]
 pub struct Object {
-    /// Open to be read.
-    file: File,
+    /// Open to be read, until it is dropped.
+    file: Option<File>,
     /// What it is.
     meta: Meta,
     /// To see whether the key still leads here.
@@ -66,10 +35,13 @@ pub struct Object {
     media: Media,
     /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
     stand_in: OnceLock<Option<Mmap>>,
+    /// Where it is closed, if that may take long.
+    pub(super) closing: Option<Arc<Closing>>,
 }
 
 /// What a key leads to.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(super) enum Opened {
     /// A file.
     File(Object),
@@ -80,8 +52,9 @@ pub(super) enum Opened {
 impl Object {
     /// The open file. Reading moves no position if it is done by offsets, as it must be: it is shared.
     #[must_use]
+    #[expect(clippy::expect_used, reason = "it is taken by dropping alone")]
     pub fn file(&self) -> &File {
-        &self.file
+        self.file.as_ref().expect("it is open")
     }
 
     /// What it is.
@@ -93,7 +66,7 @@ impl Object {
     /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
     pub(crate) fn stand_in(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
         let made = || {
-            make(&self.file)
+            make(self.file())
                 .ok()
                 .filter(|map| map.len() as u64 == self.meta.len)
         };
@@ -106,26 +79,47 @@ impl Object {
         self.media == Media::Remote
     }
 
-    /// Looks at what was opened.
+    /// Looks at what was opened. May wait for its digest.
     ///
     /// # Errors
     /// When it is neither a file nor a folder, or cannot be looked at.
     pub(super) fn of(opened: OwnedFd) -> Result<Opened, StoreError> {
-        let stat = rustix::fs::fstat(&opened)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {}
-            FileType::Directory => return Ok(Opened::Folder),
-            _ => return Err(StoreError::Special),
-        }
-        let identity = Identity::of(&stat);
-        let digest = digest::kept(&opened, &identity);
-        Ok(Opened::File(Self {
-            media: Media::of(&opened),
+        let Some(identity) = looked_at(&opened)? else {
+            return Ok(Opened::Folder);
+        };
+        let digest = match identity.may_have_digest() {
+            true => digest::kept(&opened, &identity),
+            false => None,
+        };
+        let media = Media::of(&opened);
+        Ok(Opened::File(Self::new(opened, identity, digest, media)))
+    }
+
+    /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
+    pub(super) fn of_now(opened: OwnedFd) -> Now<Result<Opened, StoreError>> {
+        let identity = match looked_at(&opened) {
+            Ok(Some(identity)) => identity,
+            Ok(None) => return Now::Done(Ok(Opened::Folder)),
+            Err(error) => return Now::Done(Err(error)),
+        };
+        let media = Media::of(&opened);
+        let digest = match (identity.may_have_digest(), media) {
+            (false, _) => None,
+            (true, Media::Memory) => digest::kept(&opened, &identity),
+            (true, _) => return Now::Wait,
+        };
+        Now::Done(Ok(Opened::File(Self::new(opened, identity, digest, media))))
+    }
+
+    fn new(opened: OwnedFd, identity: Identity, digest: Option<Checksum>, media: Media) -> Self {
+        Self {
+            file: Some(opened.into()),
             meta: Meta::new(&identity, digest),
-            file: opened.into(),
             identity,
+            media,
             stand_in: OnceLock::new(),
-        }))
+            closing: None,
+        }
     }
 
     /// Reads from an offset, as far as that needs no disk. `None`: it would wait. Zero is the end of the file.
@@ -135,7 +129,7 @@ impl Object {
     pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         match self.media {
             Media::Memory => self.read(buffer, offset).map(Some),
-            Media::Cached => read_cached(&self.file, buffer, offset),
+            Media::Cached => read_cached(self.file(), buffer, offset),
             Media::Remote => Ok(None),
         }
     }
@@ -146,7 +140,7 @@ impl Object {
     /// What the system says.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| {
-            rustix::io::pread(&self.file, &mut *buffer, offset)
+            rustix::io::pread(self.file(), &mut *buffer, offset)
         })?)
     }
 
@@ -159,7 +153,7 @@ impl Object {
             Media::Cached => (range.start..range.end)
                 .step_by(STRIDE)
                 .chain(range.end.checked_sub(1))
-                .all(|at| matches!(read_cached(&self.file, &mut [0], at), Ok(Some(_)))),
+                .all(|at| matches!(read_cached(self.file(), &mut [0], at), Ok(Some(_)))),
         }
     }
 
@@ -180,65 +174,29 @@ impl Object {
     }
 }
 
-impl Identity {
-    /// What the system tells of a file.
-    pub(super) fn of(stat: &Stat) -> Self {
-        let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
-        #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            len: stat.st_size as u64,
-            modified: nanoseconds(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
-            changed: nanoseconds(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
-        }
-    }
-
-    /// What a digest that was kept beside a file must name to be this version's. The time of change is not among it: keeping the
-    /// digest changes that.
-    pub(super) fn signature(&self) -> String {
-        format!("{} {} {}", self.inode, self.len, self.modified)
-    }
-}
-
-impl Meta {
-    /// What is known of a version.
-    pub(super) fn new(identity: &Identity, digest: Option<Checksum>) -> Self {
-        Self {
-            len: identity.len,
-            modified: time(identity.modified),
-            tag: tag(identity, digest.as_ref()),
-            digest,
+impl Drop for Object {
+    /// A large file that has no name any more frees its space with its last close.
+    fn drop(&mut self) {
+        let Some(closing) = self.closing.take() else {
+            return;
+        };
+        let has_name = |file: &File| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
+        let file = self.file.take();
+        // Where even that look may wait, it is not had here.
+        if self.is_remote() || !file.as_ref().is_some_and(has_name) {
+            closing.close((self.stand_in.take(), file));
         }
     }
 }
 
-/// Nanoseconds since 1970 as a time.
-fn time(nanoseconds: i128) -> SystemTime {
-    let size = Duration::from_nanos(u64::try_from(nanoseconds.unsigned_abs()).unwrap_or(u64::MAX));
-    let time = if nanoseconds < 0 {
-        UNIX_EPOCH.checked_sub(size)
-    } else {
-        UNIX_EPOCH.checked_add(size)
-    };
-    time.unwrap_or(UNIX_EPOCH)
-}
-
-/// The entity tag of a version: 16 bytes of a hash, without padding.
-fn tag(identity: &Identity, digest: Option<&Checksum>) -> EntityTag {
-    let mut hasher = blake3::Hasher::new();
-    if let Some(digest) = digest {
-        hasher.update(digest.algorithm.name().as_bytes());
-        hasher.update(digest.digest.as_deref().unwrap_or_default());
-    } else {
-        hasher.update(&identity.device.to_le_bytes());
-        hasher.update(&identity.inode.to_le_bytes());
-        hasher.update(&identity.len.to_le_bytes());
-        hasher.update(&identity.modified.to_le_bytes());
-        hasher.update(&identity.changed.to_le_bytes());
+/// What the system tells of a file; `None` of a folder.
+fn looked_at(opened: &OwnedFd) -> Result<Option<Identity>, StoreError> {
+    let stat = rustix::fs::fstat(opened)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Some(Identity::of(&stat))),
+        FileType::Directory => Ok(None),
+        _ => Err(StoreError::Special),
     }
-    let text = URL_SAFE_NO_PAD.encode(&hasher.finalize().as_bytes()[..16]);
-    EntityTag::strong(text)
 }
 
 /// Reads what the page cache has.
@@ -271,26 +229,6 @@ mod tests {
             Opened::File(object) => object,
             Opened::Folder => panic!("a folder"),
         }
-    }
-
-    #[test]
-    fn tags_change_with_bytes_even_where_the_time_is_put_back() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("f");
-        fs::write(&path, "one").expect("a file");
-        let before = object(&path);
-        assert_eq!(object(&path).meta(), before.meta());
-        let time = before.meta().modified;
-        // The file system's clock must have gone on, or nothing could tell.
-        while before.identity == object(&path).identity {
-            fs::write(&path, "two").expect("a change");
-            let file = File::options().write(true).open(&path).expect("the file");
-            file.set_modified(time).expect("its time put back");
-        }
-        let after = object(&path);
-        assert_eq!(after.meta().modified, time);
-        assert_ne!(after.meta().tag, before.meta().tag);
-        assert!(after.meta().tag.is_strong());
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use quick_cache::sync::Cache;
 
 use super::Root;
-use super::object::{Identity, Object};
+use super::object::Object;
+use super::version::Identity;
 use crate::Key;
 
 /// Sweeps that a file stays open without being asked for.

@@ -1,62 +1,177 @@
 //! How many bytes the store holds, and may hold.
 //!
-//! Counted once when it is opened, and by what goes through it after that: bytes are claimed before they are written and given back when
-//! their upload vanishes or a file goes. What others put beneath the root meanwhile is not seen until the next start.
+//! Counted when it is opened, and by what goes through it after that: bytes are claimed before they are written and given back when
+//! their upload vanishes or a file goes. What other programs do beneath the root is found out by counting anew ([`recount`](super::recount)).
+//!
+//! An upload that replaces a file need not find room for what it replaces: that much of it is not claimed. Only one upload to a key at a
+//! time counts on what is there, or a hundred of them would, and each has it on the disk beside the old version. So a store that is full
+//! has at most twice its quota on the disk while files are replaced. What was there may be gone when the upload has its name:
+//! [`Claimed::change`] looks once more, and then it may be too much after all.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::StoreError;
+use crate::Key;
 
 /// The count.
 #[derive(Debug)]
 pub(super) struct Quota {
-    /// Bytes held or claimed.
-    used: AtomicU64,
     /// Bytes that may be; `None` and nothing is counted.
     most: Option<u64>,
+    /// What is.
+    count: Mutex<Count>,
+    /// Whether somebody was refused since that was asked last.
+    refused: AtomicBool,
+}
+
+/// What is.
+#[derive(Debug, Default)]
+struct Count {
+    /// Bytes in files.
+    files: u64,
+    /// Bytes of uploads that are under way.
+    claimed: u64,
+    /// Bytes that came to be in files, ever.
+    came: u64,
+    /// Bytes that went, ever.
+    went: u64,
+    /// Bytes of changes of which the disk may know and this count does not yet.
+    changing: u64,
+    /// Keys of which an upload counts on what is there.
+    replaced: HashSet<Key>,
+}
+
+/// When a count of the disk was begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Since {
+    came: u64,
+    went: u64,
 }
 
 /// Bytes claimed by an upload; given back when it is dropped, unless they were kept.
 #[derive(Debug)]
 pub(super) struct Claimed {
     quota: Arc<Quota>,
+    /// Claimed.
     bytes: u64,
+    /// In place of what is there, and not claimed.
+    instead: u64,
+    /// What is there beyond that.
+    left: u64,
+    /// Which key that is of.
+    replaces: Option<Key>,
+    /// Its part of what is changing.
+    changing: u64,
 }
 
 impl Quota {
-    /// A store that holds `used` bytes.
-    pub(super) fn new(used: u64, most: Option<u64>) -> Self {
+    /// A store that holds `files` bytes.
+    pub(super) fn new(files: u64, most: Option<u64>) -> Self {
+        let count = Count {
+            files,
+            ..Count::default()
+        };
         Self {
-            used: AtomicU64::new(used),
             most,
+            count: Mutex::new(count),
+            refused: AtomicBool::new(false),
         }
     }
 
-    /// Begins a claim of nothing.
-    pub(super) fn claim(self: &Arc<Self>) -> Claimed {
+    /// Whether anything is counted.
+    pub(super) fn is_kept(&self) -> bool {
+        self.most.is_some()
+    }
+
+    /// Begins a claim of nothing, for a key that has a file of so many bytes.
+    pub(super) fn claim(self: &Arc<Self>, key: &Key, there: u64) -> Claimed {
+        let counts_on_it = there > 0 && self.is_kept() && self.lock().replaced.insert(key.clone());
         Claimed {
             quota: Arc::clone(self),
             bytes: 0,
+            instead: 0,
+            left: if counts_on_it { there } else { 0 },
+            replaces: counts_on_it.then(|| key.clone()),
+            changing: 0,
         }
     }
 
-    /// Whether so many more would be too many just now.
+    /// Whether so many more would be within the quota just now.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        let used = self.used.load(Ordering::Relaxed);
-        self.most
-            .is_none_or(|most| used.checked_add(bytes).is_some_and(|sum| sum <= most))
+        self.most.is_none_or(|most| self.lock().has(bytes, most))
     }
 
-    /// A file of so many bytes is gone.
-    pub(super) fn gone(&self, bytes: u64) {
-        if self.most.is_some() {
-            // What was changed behind our back may be more than we knew of.
-            let less = |used: u64| Some(used.saturating_sub(bytes));
-            let _ = self
-                .used
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    /// Somebody is refused.
+    pub(super) fn refuse(&self) -> StoreError {
+        self.refused.store(true, Ordering::Relaxed);
+        StoreError::OverQuota
+    }
+
+    /// Whether somebody was refused since this was asked last.
+    pub(super) fn has_refused(&self) -> bool {
+        self.refused.swap(false, Ordering::Relaxed)
+    }
+
+    /// Removes a file of so many bytes.
+    pub(super) fn removing<E>(
+        &self,
+        bytes: u64,
+        remove: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.is_kept() {
+            return remove();
         }
+        self.lock().changing += bytes;
+        let removed = remove();
+        let mut count = self.lock();
+        count.changing -= bytes;
+        if removed.is_ok() {
+            count.change(0, bytes);
+        }
+        removed
+    }
+
+    /// A count of the disk begins.
+    pub(super) fn since(&self) -> Since {
+        let count = self.lock();
+        Since {
+            came: count.came,
+            went: count.went,
+        }
+    }
+
+    /// A count of the disk has ended, and found so many bytes.
+    ///
+    /// What changed while it ran it saw or not: it tells the truth to within that. So what was believed stays if it lies therein.
+    pub(super) fn recounted(&self, since: Since, found: u64) {
+        let mut count = self.lock();
+        let came = count.came - since.came + count.changing;
+        let went = count.went - since.went + count.changing;
+        let before = count.files;
+        count.files = before.clamp(found.saturating_sub(went), found.saturating_add(came));
+        if count.files != before {
+            tracing::debug!(before, now = count.files, "the store was counted anew");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Count> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Count {
+    fn has(&self, bytes: u64, most: u64) -> bool {
+        let sum = self.files.saturating_add(self.claimed);
+        sum.checked_add(bytes).is_some_and(|sum| sum <= most)
+    }
+
+    fn change(&mut self, came: u64, went: u64) {
+        // What was changed behind our back may be more than we knew of.
+        self.files = self.files.saturating_sub(went).saturating_add(came);
+        self.came += came;
+        self.went += went;
     }
 }
 
@@ -66,53 +181,70 @@ impl Claimed {
     /// # Errors
     /// When the store would hold more than it may; the claim is as it was.
     pub(super) fn more(&mut self, bytes: u64) -> Result<(), StoreError> {
-        let Some(most) = self.quota.most else {
+        let instead = bytes.min(self.left);
+        self.claim(bytes - instead)?;
+        self.left -= instead;
+        self.instead += instead;
+        Ok(())
+    }
+
+    /// The bytes are about to get their name, in place of a file of so many: claims what is missing if that is less than was counted on.
+    ///
+    /// # Errors
+    /// When the store would hold more than it may.
+    pub(super) fn change(&mut self, before: u64) -> Result<(), StoreError> {
+        let missing = self.instead.saturating_sub(before);
+        self.claim(missing)?;
+        self.instead -= missing;
+        if self.quota.is_kept() {
+            let changing = self.bytes + self.instead + before;
+            let mut count = self.quota.lock();
+            count.changing = count.changing - self.changing + changing;
+            self.changing = changing;
+        }
+        Ok(())
+    }
+
+    /// They are a file's now, in place of one of so many bytes.
+    pub(super) fn keep(mut self, before: u64) {
+        self.end(Some(before));
+    }
+
+    fn claim(&mut self, bytes: u64) -> Result<(), StoreError> {
+        let Some(most) = self.quota.most.filter(|_| bytes > 0) else {
             return Ok(());
         };
-        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= most);
-        self.quota
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .map_err(|_| StoreError::OverQuota)?;
+        let mut count = self.quota.lock();
+        if !count.has(bytes, most) {
+            return Err(self.quota.refuse());
+        }
+        count.claimed += bytes;
         self.bytes += bytes;
         Ok(())
     }
 
-    /// They are a file's now.
-    pub(super) fn keep(mut self) {
-        self.bytes = 0;
+    fn end(&mut self, replaced: Option<u64>) {
+        if !self.quota.is_kept() {
+            return;
+        }
+        let mut count = self.quota.lock();
+        count.claimed -= self.bytes;
+        count.changing -= self.changing;
+        if let Some(key) = self.replaces.take() {
+            count.replaced.remove(&key);
+        }
+        if let Some(before) = replaced {
+            count.change(self.bytes + self.instead, before);
+        }
+        (self.bytes, self.instead, self.changing) = (0, 0, 0);
     }
 }
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        self.quota.gone(self.bytes);
+        self.end(None);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_vanishes_is_given_back_and_what_stays_is_not() {
-        let quota = Arc::new(Quota::new(50, Some(100)));
-        let mut first = quota.claim();
-        first.more(30).expect("room");
-        let mut second = quota.claim();
-        assert!(matches!(second.more(21), Err(StoreError::OverQuota)));
-        second.more(20).expect("the rest");
-        drop(first);
-        second.more(30).expect("what the first gave back");
-        second.keep();
-        assert!(matches!(quota.claim().more(1), Err(StoreError::OverQuota)));
-        quota.gone(1);
-        quota.claim().more(1).expect("what went");
-    }
-
-    #[test]
-    fn no_quota_is_no_limit() {
-        let quota = Arc::new(Quota::new(0, None));
-        quota.claim().more(u64::MAX).expect("room");
-    }
-}
+mod tests;

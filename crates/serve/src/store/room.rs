@@ -6,16 +6,20 @@
 //!
 //! A rename cannot leave its mount. An upload into a folder on another one is written into that folder, under a name that no
 //! key can have, and the folder is noted in `.haul/strays` before, so that the next start finds those, too.
+//!
+//! If somebody removes the room while the store is open, uploads that were in it are lost, and the next one makes it again: opened and
+//! locked as at the start, but nothing is cleaned up, since uploads of this process may be on other mounts, and not be noted any more.
+
+mod leftovers;
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::root::{Reach, Root};
@@ -40,17 +44,26 @@ const MODE: Mode = Mode::RUSR
 /// The room.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// `.haul`, open.
-    folder: Arc<OwnedFd>,
-    /// Which mount it is on.
-    mount: Option<u64>,
-    /// Locked, shared, for as long as the store is open.
-    _lock: File,
+    /// As it was opened last.
+    opened: RwLock<Arc<Opened>>,
+    /// Held by whoever makes it again. Nobody who must not wait takes it.
+    making: Mutex<()>,
     /// What names of this opening begin with: random, since processes in two containers, or on two machines, may have one number.
     prefix: String,
     /// Makes names: with the prefix, no two are the same.
     next: AtomicU64,
-    /// Folders on other mounts that are noted.
+}
+
+/// `.haul`.
+#[derive(Debug)]
+struct Opened {
+    /// Open.
+    folder: Arc<OwnedFd>,
+    /// Which mount it is on.
+    mount: Option<u64>,
+    /// Locked, shared, for as long as this is.
+    lock: File,
+    /// Folders on other mounts that are noted in it.
     strays: Mutex<HashSet<Key>>,
 }
 
@@ -73,6 +86,83 @@ impl Room {
     /// # Errors
     /// When it cannot be made: then nothing can be written here.
     pub(super) fn open(root: &Root) -> Result<(Self, usize), StoreError> {
+        let opened = Opened::open(root)?;
+        let mut removed = 0;
+        if rustix::fs::flock(&opened.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            removed = leftovers::clean(root, &opened.folder)?;
+        }
+        opened.share()?;
+        let room = Self {
+            opened: RwLock::new(Arc::new(opened)),
+            making: Mutex::default(),
+            prefix: format!("{RESERVED_PREFIX}{:032x}-", rand::random::<u128>()),
+            next: AtomicU64::new(0),
+        };
+        Ok((room, removed))
+    }
+
+    /// A new file, on the mount of the folder that it will be moved to.
+    ///
+    /// # Errors
+    /// What the disk says. That nothing is there: the folder has gone; or, to whoever must not wait, the room.
+    pub(super) fn temporary(
+        &self,
+        root: &Root,
+        key: &Key,
+        target: &Arc<OwnedFd>,
+        reach: Reach,
+    ) -> Result<Temporary, StoreError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{number}", self.prefix);
+        let opened = self.opened();
+        match opened.temporary(&name, key, target, reach) {
+            Err(StoreError::NotFound) if reach == Reach::Anywhere && !opened.is_of(root) => {
+                self.make_again(root)?.temporary(&name, key, target, reach)
+            }
+            other => other,
+        }
+    }
+
+    fn opened(&self) -> Arc<Opened> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&opened)
+    }
+
+    /// Makes it again, unless somebody else has.
+    fn make_again(&self, root: &Root) -> Result<Arc<Opened>, StoreError> {
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.opened();
+        if now.is_of(root) {
+            return Ok(now);
+        }
+        let opened = match Opened::open(root) {
+            Err(StoreError::NotFound) => return Err(StoreError::RootGone),
+            other => other?,
+        };
+        opened.share()?;
+        tracing::warn!(
+            root = %root.path().display(),
+            "{RESERVED} was removed, and uploads with it: it is made again"
+        );
+        let opened = Arc::new(opened);
+        *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&opened);
+        Ok(opened)
+    }
+
+    /// As if every folder were on another mount.
+    #[cfg(test)]
+    pub(super) fn be_elsewhere(&mut self) {
+        let opened = self
+            .opened
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        Arc::get_mut(opened).expect("nobody uploads").mount = Some(u64::MAX);
+    }
+}
+
+impl Opened {
+    /// Opens it, and makes it if there is none.
+    fn open(root: &Root) -> Result<Self, StoreError> {
         match rustix::fs::mkdirat(root.top(), RESERVED, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
@@ -82,35 +172,35 @@ impl Room {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let own = Mode::RUSR | Mode::WUSR;
         let lock = File::from(rustix::fs::openat(&folder, "lock", flags, own)?);
-        let mut removed = 0;
-        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            removed = clean(root, &folder)?;
-        }
-        // Waits while another process cleans up.
-        rustix::fs::flock(&lock, FlockOperation::LockShared)?;
-        let room = Self {
+        Ok(Self {
             mount: mount_of(&folder),
             folder: Arc::new(folder),
-            prefix: format!("{RESERVED_PREFIX}{:032x}-", rand::random::<u128>()),
-            _lock: lock,
-            next: AtomicU64::new(0),
+            lock,
             strays: Mutex::default(),
-        };
-        Ok((room, removed))
+        })
     }
 
-    /// A new file, on the mount of the folder that it will be moved to.
-    ///
-    /// # Errors
-    /// What the disk says.
-    pub(super) fn temporary(
+    /// Waits while another process cleans up, and keeps others from it.
+    fn share(&self) -> Result<(), StoreError> {
+        Ok(rustix::fs::flock(&self.lock, FlockOperation::LockShared)?)
+    }
+
+    /// Whether it is the root's room now.
+    fn is_of(&self, root: &Root) -> bool {
+        let there = rustix::fs::statat(root.top(), RESERVED, AtFlags::SYMLINK_NOFOLLOW);
+        let this = rustix::fs::fstat(&*self.folder);
+        there.is_ok_and(|there| {
+            this.is_ok_and(|this| (there.st_dev, there.st_ino) == (this.st_dev, this.st_ino))
+        })
+    }
+
+    fn temporary(
         &self,
+        name: &str,
         key: &Key,
         target: &Arc<OwnedFd>,
         reach: Reach,
     ) -> Result<Temporary, StoreError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{number}", self.prefix);
         // The kernel may have kept to the one mount already.
         let is_ours = reach == Reach::OneMount || mount_of(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
@@ -118,24 +208,13 @@ impl Room {
             self.note(key)?;
         }
         // What has that name, if anything has, is somebody else's.
-        let file = rustix::fs::openat(&**folder, &name, NEW, MODE)?;
+        let file = rustix::fs::openat(&**folder, name, NEW, MODE)?;
         Ok(Temporary {
             folder: Arc::clone(folder),
-            name,
+            name: name.to_owned(),
             file: file.into(),
             is_at_home: is_ours,
         })
-    }
-
-    /// Open for as long as the store is.
-    pub(super) fn folder(&self) -> &OwnedFd {
-        &self.folder
-    }
-
-    /// As if every folder were on another mount.
-    #[cfg(test)]
-    pub(super) fn be_elsewhere(&mut self) {
-        self.mount = Some(u64::MAX);
     }
 
     /// Notes the folder of a key as one with uploads in it.
@@ -157,6 +236,16 @@ impl Room {
 }
 
 impl Temporary {
+    /// The folder it is in: on its mount, and open for as long as it is.
+    pub(super) fn folder(&self) -> &OwnedFd {
+        &self.folder
+    }
+
+    /// Whether another program has removed it.
+    pub(super) fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// Gives it a name in a folder of its mount. `replacing`: also where something has that name.
     ///
     /// # Errors
@@ -186,58 +275,11 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.name.is_empty()
             && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
+            && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(%error, name = self.name, "a temporary file is left");
         }
     }
-}
-
-/// Removes what is left of uploads. Says of how many.
-fn clean(root: &Root, room: &OwnedFd) -> Result<usize, StoreError> {
-    let mut removed = sweep(room)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
-        return Ok(removed);
-    };
-    let mut all_done = true;
-    for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
-        let Ok(line) = line else { break };
-        // A line that was cut off, or a folder that is gone, or not mounted now.
-        let Ok(named) = Key::parse(&line) else {
-            continue;
-        };
-        match root.open_folder(&named.key) {
-            Ok(folder) => removed += sweep(&folder)?,
-            Err(error) => {
-                tracing::warn!(folder = %named.key, %error, "uploads may be left in a folder");
-                all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
-            }
-        }
-    }
-    if all_done {
-        root::unlink(room, b"strays", AtFlags::empty())?;
-    }
-    Ok(removed)
-}
-
-/// Removes temporary files from one folder.
-fn sweep(folder: &OwnedFd) -> Result<usize, StoreError> {
-    let mut removed = 0;
-    // The names first: what a directory that is being changed tells is not defined.
-    let names: Vec<_> = Dir::read_from(folder)?
-        .filter_map(Result::ok)
-        .map(|entry| entry.file_name().to_owned())
-        .filter(|name| name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes()))
-        .collect();
-    for name in names {
-        root::unlink(
-            folder,
-            std::ffi::OsStr::from_bytes(name.to_bytes()).as_bytes(),
-            AtFlags::empty(),
-        )?;
-        removed += 1;
-    }
-    Ok(removed)
 }
 
 /// Which mount something is on: a file system may be mounted twice, and no rename goes from one to the other.

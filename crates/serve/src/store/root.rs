@@ -29,9 +29,6 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// Folders are made for everybody whom the process's mask does not leave out.
-const FOLDER_MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
-
 /// The top of the store.
 #[derive(Debug)]
 pub struct Root {
@@ -65,6 +62,14 @@ pub enum Now<T> {
     Done(T),
     /// It is not cached: ask on a thread that may wait.
     Wait,
+}
+
+impl<T> Now<T> {
+    /// Whether that is it.
+    #[cfg(test)]
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
 }
 
 impl Root {
@@ -149,28 +154,14 @@ impl Root {
         Ok(self.open_with(key, FOLDER, Reach::OneMount)?)
     }
 
-    /// Opens a folder, and makes it and those on the way where they are missing. Says which of them it made.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub(super) fn make_folder(
-        &self,
-        key: &Key,
-        reach: Reach,
-    ) -> Result<(OwnedFd, Vec<Key>), StoreError> {
-        match self.open_with(key, FOLDER, reach) {
-            Err(Errno::NOENT) => {}
-            other => return Ok((other?, Vec::new())),
-        }
-        let (above, name) = key.split().ok_or(StoreError::NotFound)?;
-        let (folder, mut made) = self.make_folder(&above, reach)?;
-        match rustix::fs::mkdirat(&folder, name, FOLDER_MODE) {
-            Ok(()) => made.push(key.clone()),
-            // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok((self.open_with(key, FOLDER, reach)?, made))
+    /// The same within some reach, for whoever makes what is missing.
+    pub(super) fn open_folder_as(&self, key: &Key, reach: Reach) -> Result<OwnedFd, Errno> {
+        self.open_with(key, FOLDER, reach)
+    }
+
+    /// Whether the directory itself was removed. What is in it then is nowhere.
+    pub(super) fn is_gone(&self) -> bool {
+        rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:
@@ -248,133 +239,4 @@ pub(super) fn unlink(folder: impl AsFd, name: &[u8], flags: AtFlags) -> io::Resu
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::io::Read as _;
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    fn key(path: &str) -> Key {
-        Key::parse(path).expect("a key").key
-    }
-
-    fn read(root: &Root, path: &str) -> Result<String, StoreError> {
-        let mut text = String::new();
-        fs::File::from(root.open_any(&key(path))?)
-            .read_to_string(&mut text)
-            .map_err(StoreError::from)?;
-        Ok(text)
-    }
-
-    /// A root with links of all kinds, and what they must not reach.
-    fn tree() -> tempfile::TempDir {
-        let all = tempfile::tempdir().expect("a directory");
-        let root = all.path().join("root");
-        fs::create_dir_all(root.join("a/b")).expect("folders");
-        fs::write(root.join("a/b/f"), "inside").expect("a file");
-        fs::write(all.path().join("secret"), "outside").expect("a file");
-        symlink("../../secret", root.join("a/up")).expect("a link");
-        symlink(all.path().join("secret"), root.join("absolute")).expect("a link");
-        symlink(all.path(), root.join("out")).expect("a link");
-        symlink("b/f", root.join("a/in")).expect("a link");
-        symlink("loop", root.join("loop")).expect("a link");
-        symlink("/proc/self/root", root.join("magic")).expect("a link");
-        all
-    }
-
-    #[test]
-    fn d2_links_that_lead_out_are_not_followed() {
-        let all = tree();
-        let open = || Root::open(&all.path().join("root")).expect("a root");
-        for root in [open(), open().segment_by_segment()] {
-            assert_eq!(read(&root, "/a/b/f").expect("inside"), "inside");
-            for path in [
-                "/a/up",
-                "/absolute",
-                "/out/secret",
-                "/loop",
-                "/magic/etc/passwd",
-            ] {
-                let found = read(&root, path);
-                let refused = matches!(found, Err(StoreError::NotFound | StoreError::Conflict));
-                assert!(refused, "{path}: {found:?}");
-            }
-            let made = root.make_folder(&key("/out/new"), Reach::Anywhere);
-            assert!(made.is_err() && !all.path().join("new").exists());
-        }
-        assert_eq!(read(&open(), "/a/in").expect("a link inside"), "inside");
-        let strict = open().without_links();
-        assert!(matches!(read(&strict, "/a/in"), Err(StoreError::NotFound)));
-        assert_eq!(read(&strict, "/a/b/f").expect("inside"), "inside");
-    }
-
-    #[test]
-    fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
-        let all = tree();
-        let base = all.path().join("root");
-        let root = Root::open(&base).expect("a root");
-        let (file, link, at) = (base.join("file"), base.join("link"), base.join("swap"));
-        fs::write(&file, "inside").expect("a file");
-        symlink("../secret", &link).expect("a link");
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    for from in [&file, &link] {
-                        let aside = base.join("aside");
-                        // Made anew each time: a rename of one hard link over another does nothing.
-                        if *from == file {
-                            fs::write(&aside, "inside").expect("a file");
-                        } else {
-                            symlink("../secret", &aside).expect("a link");
-                        }
-                        fs::rename(&aside, &at).expect("a swap");
-                    }
-                }
-            });
-            let mut seen = [0, 0];
-            while seen.contains(&0) {
-                match read(&root, "/swap") {
-                    Ok(text) => {
-                        assert_eq!(text, "inside");
-                        seen[0] += 1;
-                    }
-                    Err(StoreError::NotFound) => seen[1] += 1,
-                    Err(other) => panic!("{other}"),
-                }
-            }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-    }
-
-    #[test]
-    fn folders_on_the_way_are_made_and_told() {
-        let all = tree();
-        let root = Root::open(&all.path().join("root")).expect("a root");
-        let (_, made) = root
-            .make_folder(&key("/a/x/y"), Reach::Anywhere)
-            .expect("folders");
-        assert_eq!(made, [key("/a/x"), key("/a/x/y")]);
-        let (_, made) = root
-            .make_folder(&key("/a/x/y"), Reach::Anywhere)
-            .expect("there");
-        assert!(made.is_empty());
-        let beneath_a_file = root.make_folder(&key("/a/b/f/z"), Reach::Anywhere);
-        assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
-    }
-
-    #[test]
-    fn what_was_opened_a_moment_ago_is_opened_without_waiting() {
-        let all = tree();
-        let root = Root::open(&all.path().join("root")).expect("a root");
-        read(&root, "/a/b/f").expect("it warms the caches");
-        if root.by_kernel {
-            assert!(matches!(root.open_now(&key("/a/b/f")), Now::Done(Ok(_))));
-        }
-        assert!(matches!(
-            root.segment_by_segment().open_now(&key("/a/b/f")),
-            Now::Wait
-        ));
-    }
-}
+mod tests;

@@ -2,6 +2,10 @@
 //!
 //! A file system's clock ticks some hundred times a second, and a file's number is given to the next one as soon as it is free. Two
 //! uploads of one key within a tick could look the same. So each is given a time to the nanosecond, later than that of the one before.
+//!
+//! The nanoseconds also say whether a digest is kept beside the file. Asking a file for its attributes may read a block of the disk, and
+//! its times come with its length: a file whose time has no mark is not asked. Of other programs' files one in a thousand has it by chance,
+//! and is asked for nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,6 +15,18 @@ use rustix::fs::Timespec;
 /// Nanoseconds in a second.
 const SECOND: i64 = 1_000_000_000;
 
+/// The mark: the nanoseconds of files with a digest, as a remainder of 1024.
+const MARK: i64 = 517;
+
+/// Whether an upload's time is to have the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// No digest is kept.
+    Plain,
+    /// One is.
+    Digest,
+}
+
 /// Hands them out.
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
@@ -19,17 +35,20 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Now, or a nanosecond after the last.
-    pub(super) fn next(&self) -> Timespec {
+    /// Now, or soon after: later than the last.
+    pub(super) fn next(&self, mark: Mark) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX - 1);
-        let later = |last: i64| Some(now.max(last + 1));
+        let later = |last: i64| {
+            let from = now.max(last + 1);
+            (from..).find(|time| has_mark(*time) == (mark == Mark::Digest))
+        };
         let last = self
             .last
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        let next = now.max(last.unwrap_or(now) + 1);
+        let next = last.ok().and_then(later).unwrap_or(now);
         Timespec {
             tv_sec: next / SECOND,
             tv_nsec: next % SECOND,
@@ -37,15 +56,47 @@ impl Stamps {
     }
 }
 
+/// Whether a time of modification, in nanoseconds since 1970, has the mark.
+pub(super) fn is_marked(modified: i128) -> bool {
+    let rest = modified.rem_euclid(i128::from(SECOND));
+    rest % 1024 == i128::from(MARK)
+}
+
+fn has_mark(time: i64) -> bool {
+    is_marked(time.into())
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn those_of_digests_have_the_mark_and_no_others(
+            last in 0..SECOND * 3,
+            marks in proptest::collection::vec(any::<bool>(), 1..50),
+        ) {
+            // Far ahead of the clock, so that it is the last that counts; seconds end among them.
+            let start = 4_000_000_000 * SECOND + last;
+            let stamps = Stamps { last: AtomicI64::new(start) };
+            let mut before = start;
+            for is_marked in marks {
+                let time = stamps.next(if is_marked { Mark::Digest } else { Mark::Plain });
+                let now = time.tv_sec * SECOND + time.tv_nsec;
+                prop_assert!(before < now && now - before < 3000);
+                prop_assert_eq!(has_mark(now), is_marked);
+                before = now;
+            }
+        }
+    }
 
     #[test]
     fn no_two_are_the_same_and_all_are_now() {
         let stamps = Stamps::default();
         let all: Vec<_> = (0..1000)
-            .map(|_| stamps.next())
+            .map(|_| stamps.next(Mark::Plain))
             .map(|time| (time.tv_sec, time.tv_nsec))
             .collect();
         assert!(all.is_sorted_by(|a, b| a < b));

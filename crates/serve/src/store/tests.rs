@@ -1,11 +1,16 @@
 //! The store as its callers meet it.
 
+mod folders;
+mod quota;
+mod versions;
+
 use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
 use haul_plan::Algorithm;
 
+use super::version::Identity;
 use super::*;
 
 fn key(path: &str) -> Key {

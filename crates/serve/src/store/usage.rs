@@ -1,44 +1,133 @@
 //! What a tree holds: the lengths of its files, each name counted.
+//!
+//! The store's own room and the temporaries of uploads are left out: those are counted as claims.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::CStr;
+use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+
+use crate::key::is_reserved;
 
 /// Folders within folders that are looked into: each holds a descriptor open.
 const DEEPEST: usize = 256;
 
+/// A count that goes on from step to step.
+#[derive(Debug)]
+pub(super) struct Walk {
+    /// The folder that is being read, and those it is in.
+    open: Vec<Dir>,
+    /// Bytes so far.
+    sum: u64,
+}
+
 /// Bytes in all files beneath a folder. What cannot be looked at counts nothing.
 pub(super) fn of(folder: impl AsFd) -> u64 {
-    beneath(folder, DEEPEST)
-}
-
-fn beneath(folder: impl AsFd, depth: usize) -> u64 {
-    let folder = folder.as_fd();
-    let Ok(entries) = Dir::read_from(folder) else {
-        return 0;
-    };
-    let mut sum = 0_u64;
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
+    let mut walk = Walk::new(folder);
+    loop {
+        if let Some(sum) = walk.step(|| false) {
+            return sum;
         }
-        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        let more = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => stat.st_size.try_into().unwrap_or(0),
-            FileType::Directory if depth > 0 => {
-                open(folder, name).map_or(0, |inner| beneath(&inner, depth - 1))
-            }
-            _ => 0,
-        };
-        sum = sum.saturating_add(more);
     }
-    sum
 }
 
-fn open(folder: impl AsFd, name: &std::ffi::CStr) -> Option<OwnedFd> {
+/// Bytes that a name in a folder counts: those of a file, and none of anything else.
+pub(super) fn counted(folder: impl AsFd, name: &[u8]) -> u64 {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(0, |stat| match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => stat.st_size.try_into().unwrap_or(0),
+        _ => 0,
+    })
+}
+
+impl Walk {
+    /// Begins at a folder.
+    pub(super) fn new(folder: impl AsFd) -> Self {
+        Self {
+            open: Dir::read_from(folder).into_iter().collect(),
+            sum: 0,
+        }
+    }
+
+    /// Goes on for an entry, and until it is enough. The sum when all of it is counted.
+    pub(super) fn step(&mut self, mut is_enough: impl FnMut() -> bool) -> Option<u64> {
+        let mut depth = self.open.len();
+        while let Some(dir) = self.open.last_mut() {
+            match dir.read() {
+                Some(Ok(entry)) => {
+                    let name = entry.file_name();
+                    let is_self = matches!(name.to_bytes(), b"." | b"..");
+                    if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
+                        let (more, inner) = look(dir, name);
+                        self.sum = self.sum.saturating_add(more);
+                        self.open.extend(inner.filter(|_| depth <= DEEPEST));
+                    }
+                }
+                // It ends, or has gone meanwhile.
+                None | Some(Err(_)) => {
+                    self.open.pop();
+                }
+            }
+            depth = self.open.len();
+            if depth > 0 && is_enough() {
+                return None;
+            }
+        }
+        Some(self.sum)
+    }
+}
+
+/// The bytes of an entry, or the entry opened if it is a folder.
+fn look(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
+    let found = dir
+        .fd()
+        .and_then(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW));
+    match found.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)) {
+        Ok((FileType::RegularFile, len)) => (len.try_into().unwrap_or(0), None),
+        Ok((FileType::Directory, _)) => (0, open(dir, name)),
+        _ => (0, None),
+    }
+}
+
+fn open(dir: &Dir, name: &CStr) -> Option<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::empty()).ok()
+    let opened = rustix::fs::openat(dir.fd().ok()?, name, flags, Mode::empty()).ok()?;
+    Dir::new(opened).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn step_by_step_all_files_are_counted_and_what_is_the_stores_own_is_not() {
+        let folder = tempfile::tempdir().expect("a directory");
+        for (path, len) in [
+            ("a", 1),
+            ("b/c/d", 10),
+            ("b/e", 100),
+            (".haul/strays", 1000),
+            ("b/.haul-put-1", 10_000),
+            ("b/.haul", 100_000),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("folders");
+            fs::write(path, vec![0; len]).expect("a file");
+        }
+        std::os::unix::fs::symlink("a", folder.path().join("link")).expect("a link");
+        let top = File::open(folder.path()).expect("the folder");
+        assert_eq!(of(&top), 100_111);
+        let mut walk = Walk::new(&top);
+        let mut steps = 0;
+        let sum = loop {
+            steps += 1;
+            if let Some(sum) = walk.step(|| true) {
+                break sum;
+            }
+        };
+        assert!(sum == 100_111 && steps > 8, "{sum} in {steps}");
+    }
 }

@@ -242,3 +242,22 @@ fn d3_what_a_killed_server_left_is_gone_when_the_next_one_starts() {
     assert_eq!(served.temporaries(), 0);
     assert_eq!(next.get("/key").text(), "old");
 }
+
+#[test]
+fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
+    let served = Served::start();
+    let root = served.root();
+    let put = |road, path| served.put(road, path, &[], b"x");
+    for road in Road::ALL {
+        std::fs::remove_dir_all(root.join(".haul")).unwrap();
+        assert!(put(road, "/f").status < 300, "{road:?}: it is made again");
+    }
+    std::fs::remove_dir_all(&root).unwrap();
+    for road in Road::ALL {
+        for path in ["/f", "/x/f"] {
+            let answer = put(road, path);
+            assert_eq!(answer.status, 500, "{road:?} {path}");
+            assert!(answer.text().contains("removed"), "{}", answer.text());
+        }
+    }
+}

@@ -82,6 +82,26 @@ fn d6_over_the_quota_nothing_is_stored() {
 }
 
 #[test]
+fn d6_a_file_is_replaced_by_one_of_its_size_where_nothing_else_fits() {
+    for size in [100, 1 << 20] {
+        let served = with_quota(size as u64 + 10).start();
+        let [old, new] = [b'o', b'n'].map(|byte| vec![byte; size]);
+        for road in Road::ALL {
+            assert_eq!(served.put(road, "/a", &[], &old).status, 201, "{road:?}");
+            assert_eq!(served.put(road, "/a", &[], &new).status, 204, "{road:?}");
+            assert_eq!(served.get("/a").body, new, "{road:?}");
+            assert_eq!(served.put(road, "/b", &[], &new).status, 507, "{road:?}");
+            if Road::FIRST.contains(&road) {
+                assert_eq!(put_in_chunks(&served, road, "/a", &old), 204, "{road:?}");
+            }
+            let more = vec![b'm'; size + 11];
+            assert_eq!(served.put(road, "/a", &[], &more).status, 507, "{road:?}");
+            assert_eq!(served.ask(road, "DELETE", "/a", &[]).status, 204);
+        }
+    }
+}
+
+#[test]
 fn d6_what_broke_off_takes_no_room() {
     let served = with_quota(300_000).start();
     for _ in 0..5 {

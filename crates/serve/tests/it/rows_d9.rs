@@ -123,7 +123,7 @@ fn d9_a_connection_without_a_request_ends() {
     }
     let mut silent = Client::plain(&served);
     let took = meanwhile(&served, || silent.has_ended());
-    assert!(took >= SHORT, "{took:?}");
+    assert!(took >= SHORT / 2, "{took:?}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn d9_a_handshake_that_does_not_come_is_given_up() {
     });
     let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
     let took = meanwhile(&served, || silent.has_ended());
-    assert!(took >= SHORT, "{took:?}");
+    assert!(took >= SHORT / 2, "{took:?}");
 }
 
 #[test]

@@ -1,0 +1,255 @@
+//! Folders that uploads make on the way to their keys.
+//!
+//! An upload makes what is missing when it begins. If it comes to nothing they go again, if nothing is in them by then; whoever else was
+//! about to use one makes it anew, when it begins or when it commits. So a folder may come and go under an upload, and nobody waits.
+//!
+//! Where a name must survive a power cut, so must the names of the folders above it, whoever made those. Which names are not
+//! durable yet is kept here, for all uploads: the first that commits beneath such a folder sees to it, though another has made it.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+
+use super::StoreError;
+use super::root::{Reach, Root, unlink};
+use crate::Key;
+
+/// Folders are made for everybody whom the process's mask does not leave out.
+const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
+
+/// How often somebody may take a folder away while it is being made or used, before nothing is there.
+pub(super) const TRIES: usize = 16;
+
+/// Makes folders.
+#[derive(Debug)]
+pub(super) struct Folders {
+    root: Arc<Root>,
+    /// Those whose names may not be durable yet, and the number of the making. `None` where none has to be.
+    fresh: Option<Mutex<Fresh>>,
+}
+
+#[derive(Debug, Default)]
+struct Fresh {
+    /// By their keys: which making it was, so that one that was removed and made again meanwhile is not taken for the first.
+    folders: HashMap<Key, u64>,
+    /// The last making.
+    last: u64,
+}
+
+/// Folders that were made for an upload. They go when this is dropped, if nothing is in them.
+#[derive(Debug)]
+pub(super) struct Made {
+    folders: Arc<Folders>,
+    /// From the top down.
+    keys: Vec<Key>,
+}
+
+impl Folders {
+    /// Makes folders beneath a root. `are_durable`: whether their names are to be.
+    pub(super) fn new(root: Arc<Root>, are_durable: bool) -> Self {
+        Self {
+            root,
+            fresh: are_durable.then(Mutex::default),
+        }
+    }
+
+    /// Opens a folder, and makes it and those on the way where they are missing.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. Then what was made is gone again.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        key: &Key,
+        reach: Reach,
+    ) -> Result<(OwnedFd, Made), StoreError> {
+        let mut made = Made {
+            folders: Arc::clone(self),
+            keys: Vec::new(),
+        };
+        for _ in 0..TRIES {
+            match self.make(key, reach, &mut made.keys) {
+                // Somebody took one away meanwhile; or a link leads nowhere, or all is gone.
+                Err(Errno::NOENT) if !self.root.is_gone() => {}
+                Err(Errno::NOENT) => return Err(StoreError::RootGone),
+                other => return Ok((other?, made)),
+            }
+        }
+        Err(StoreError::NotFound)
+    }
+
+    fn make(&self, key: &Key, reach: Reach, made: &mut Vec<Key>) -> Result<OwnedFd, Errno> {
+        match self.root.open_folder_as(key, reach) {
+            Err(Errno::NOENT) => {}
+            other => return other,
+        }
+        let (above, name) = key.split().ok_or(Errno::NOENT)?;
+        let folder = self.make(&above, reach, made)?;
+        // Before it is there: whoever finds it must know.
+        let making = self.is_fresh(key);
+        match rustix::fs::mkdirat(&folder, name, MODE) {
+            Ok(()) if !made.contains(key) => made.push(key.clone()),
+            // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => {
+                self.is_durable(key, making);
+                return Err(error);
+            }
+        }
+        self.root.open_folder_as(key, reach)
+    }
+
+    /// Makes what was named in a folder durable, and the names of that folder and those above it.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(super) fn sync(&self, key: &Key, folder: &OwnedFd) -> Result<(), StoreError> {
+        rustix::fs::fsync(folder)?;
+        let mut key = key.clone();
+        while let Some((above, _)) = key.split() {
+            if let Some(making) = self.making(&key) {
+                match self.root.open_folder(&above) {
+                    Ok(above) => rustix::fs::fsync(above)?,
+                    // It has gone meanwhile, and all in it.
+                    Err(StoreError::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+                self.is_durable(&key, making);
+            }
+            key = above;
+        }
+        Ok(())
+    }
+
+    /// The name is about to be given: in which making.
+    fn is_fresh(&self, key: &Key) -> u64 {
+        let Some(mut fresh) = self.fresh() else {
+            return 0;
+        };
+        fresh.last += 1;
+        let making = fresh.last;
+        fresh.folders.insert(key.clone(), making);
+        making
+    }
+
+    /// The making of a folder whose name may not be durable.
+    fn making(&self, key: &Key) -> Option<u64> {
+        self.fresh()?.folders.get(key).copied()
+    }
+
+    /// The name that was given then is durable, or gone.
+    fn is_durable(&self, key: &Key, making: u64) {
+        if let Some(mut fresh) = self.fresh()
+            && fresh.folders.get(key) == Some(&making)
+        {
+            fresh.folders.remove(key);
+        }
+    }
+
+    /// Removes a folder if nothing is in it. Whether it did.
+    fn remove(&self, key: &Key) -> bool {
+        let making = self.making(key);
+        let removed = key.split().is_some_and(|(above, name)| {
+            let above = self.root.open_folder(&above);
+            above.is_ok_and(|above| unlink(above, name, AtFlags::REMOVEDIR).is_ok())
+        });
+        if let Some(making) = making.filter(|_| removed) {
+            self.is_durable(key, making);
+        }
+        removed
+    }
+
+    fn fresh(&self) -> Option<MutexGuard<'_, Fresh>> {
+        let fresh = self.fresh.as_ref()?;
+        Some(fresh.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many folders have names that may not be durable.
+    #[cfg(test)]
+    pub(super) fn count_fresh(&self) -> usize {
+        self.fresh().map_or(0, |fresh| fresh.folders.len())
+    }
+}
+
+impl Made {
+    /// They are not this upload's alone any more.
+    pub(super) fn keep(mut self) {
+        self.keys.clear();
+    }
+
+    /// Those of two makings.
+    pub(super) fn add(&mut self, mut more: Self) {
+        let keys = std::mem::take(&mut more.keys);
+        self.keys.extend(
+            keys.into_iter()
+                .filter(|key| !self.keys.contains(key))
+                .collect::<Vec<_>>(),
+        );
+        self.keys.sort();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // Nothing above one that stays is empty.
+        let _ = self.keys.iter().rev().all(|key| self.folders.remove(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn key(path: &str) -> Key {
+        Key::parse(path).expect("a key").key
+    }
+
+    fn folders(path: &std::path::Path) -> Arc<Folders> {
+        let root = Arc::new(Root::open(path).expect("a root"));
+        Arc::new(Folders::new(root, true))
+    }
+
+    #[test]
+    fn folders_on_the_way_are_made_and_known() {
+        let all = tempfile::tempdir().expect("a directory");
+        fs::create_dir(all.path().join("a")).expect("a folder");
+        fs::write(all.path().join("a/f"), "").expect("a file");
+        let folders = folders(all.path());
+        let (_, made) = folders
+            .open(&key("/a/x/y"), Reach::Anywhere)
+            .expect("folders");
+        assert_eq!(made.keys, [key("/a/x"), key("/a/x/y")]);
+        let (_, none) = folders
+            .open(&key("/a/x/y"), Reach::Anywhere)
+            .expect("there");
+        assert!(none.keys.is_empty());
+        let beneath_a_file = folders.open(&key("/a/f/z"), Reach::Anywhere);
+        assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
+        drop(made);
+        assert!(!all.path().join("a/x").exists() && all.path().join("a").exists());
+        assert_eq!(folders.count_fresh(), 0);
+    }
+
+    #[test]
+    fn names_that_another_upload_gave_are_made_durable_by_the_first_that_ends() {
+        let all = tempfile::tempdir().expect("a directory");
+        let folders = folders(all.path());
+        let (_, first) = folders.open(&key("/x"), Reach::Anywhere).expect("x");
+        let (inner, second) = folders.open(&key("/x/y"), Reach::Anywhere).expect("y");
+        assert_eq!(folders.count_fresh(), 2);
+        folders.sync(&key("/x/y"), &inner).expect("synced");
+        assert_eq!(folders.count_fresh(), 0, "both names");
+        // One that was made again since is fresh again.
+        let making = folders.is_fresh(&key("/x"));
+        assert!(folders.is_fresh(&key("/x")) > making);
+        folders.is_durable(&key("/x"), making);
+        assert_eq!(folders.count_fresh(), 1);
+        second.keep();
+        drop(first);
+        assert!(all.path().join("x/y").exists());
+    }
+}

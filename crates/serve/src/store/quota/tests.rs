@@ -1,0 +1,166 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(number: usize) -> Key {
+    Key::parse(&format!("/{number}")).expect("a key").key
+}
+
+#[test]
+fn what_vanishes_is_given_back_and_what_stays_is_not() {
+    let quota = Arc::new(Quota::new(50, Some(100)));
+    let mut first = quota.claim(&key(1), 0);
+    first.more(30).expect("room");
+    let mut second = quota.claim(&key(2), 0);
+    assert!(matches!(second.more(21), Err(StoreError::OverQuota)));
+    assert!(quota.has_refused() && !quota.has_refused());
+    second.more(20).expect("the rest");
+    drop(first);
+    second.more(30).expect("what the first gave back");
+    second.keep(0);
+    let one = || quota.claim(&key(3), 0).more(1);
+    assert!(matches!(one(), Err(StoreError::OverQuota)));
+    quota.removing(1, || Ok::<_, ()>(())).expect("removed");
+    one().expect("what went");
+    quota.removing(9, || Err(())).expect_err("not removed");
+    assert!(!quota.has_room(2));
+}
+
+#[test]
+fn no_quota_is_no_limit() {
+    let quota = Arc::new(Quota::new(0, None));
+    let mut claimed = quota.claim(&key(1), 7);
+    claimed.more(u64::MAX).expect("room");
+    claimed.change(0).expect("room");
+}
+
+/// What may happen to a store of some keys.
+#[derive(Debug, Clone)]
+enum Step {
+    Begin(usize),
+    Take(usize, u64),
+    Commit(usize),
+    Drop(usize),
+    Delete(usize),
+    /// The count of the disk looks at the next key.
+    Look,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = 0..KEYS;
+    prop_oneof![
+        which.clone().prop_map(Step::Begin),
+        (0..8_usize, 0..60_u64).prop_map(|(upload, bytes)| Step::Take(upload, bytes)),
+        (0..8_usize).prop_map(Step::Commit),
+        (0..8_usize).prop_map(Step::Drop),
+        which.prop_map(Step::Delete),
+        Just(Step::Look),
+    ]
+}
+
+const KEYS: usize = 4;
+const MOST: u64 = 100;
+
+/// The store, and what the quota makes of it.
+struct Model {
+    files: [u64; KEYS],
+    uploads: Vec<(usize, u64, Claimed)>,
+    quota: Arc<Quota>,
+    /// How far the count of the disk is, what it found, and since when.
+    count: (usize, u64, Since),
+}
+
+impl Model {
+    fn new(files: [u64; KEYS], believed: u64) -> Self {
+        let quota = Arc::new(Quota::new(believed, Some(MOST)));
+        Self {
+            files,
+            uploads: Vec::new(),
+            count: (0, 0, quota.since()),
+            quota,
+        }
+    }
+
+    fn take(&mut self, step: &Step) {
+        let some = |index: usize| index % self.uploads.len().max(1);
+        match *step {
+            Step::Begin(key_) => {
+                let claimed = self.quota.claim(&key(key_), self.files[key_]);
+                self.uploads.push((key_, 0, claimed));
+            }
+            Step::Take(index, bytes) => {
+                let index = some(index);
+                if let Some((_, len, claimed)) = self.uploads.get_mut(index)
+                    && claimed.more(bytes).is_ok()
+                {
+                    *len += bytes;
+                }
+            }
+            Step::Commit(index) if !self.uploads.is_empty() => {
+                let (key, len, mut claimed) = self.uploads.remove(some(index));
+                let before = self.files[key];
+                if claimed.change(before).is_ok() {
+                    self.files[key] = len;
+                    claimed.keep(before);
+                }
+            }
+            Step::Drop(index) if !self.uploads.is_empty() => {
+                self.uploads.remove(some(index));
+            }
+            Step::Commit(_) | Step::Drop(_) => {}
+            Step::Delete(key) => {
+                let bytes = std::mem::take(&mut self.files[key]);
+                self.quota
+                    .removing(bytes, || Ok::<_, ()>(()))
+                    .expect("removed");
+            }
+            Step::Look => self.look(),
+        }
+    }
+
+    fn look(&mut self) {
+        let (at, found, since) = self.count;
+        self.count = match self.files.get(at) {
+            Some(bytes) => (at + 1, found + bytes, since),
+            None => {
+                self.quota.recounted(since, found);
+                (0, 0, self.quota.since())
+            }
+        };
+    }
+
+    fn held(&self) -> u64 {
+        self.files.iter().sum()
+    }
+}
+
+proptest! {
+    #[test]
+    fn files_never_hold_more_than_they_may_and_counting_anew_unsettles_nothing(
+        steps in proptest::collection::vec(step(), 0..200),
+    ) {
+        let mut model = Model::new([30, 10, 0, 20], 60);
+        for step in &steps {
+            model.take(step);
+            prop_assert!(model.held() <= MOST);
+            let files = model.quota.lock().files;
+            prop_assert_eq!(files, model.held(), "{:?}", step);
+        }
+        model.uploads.clear();
+        let count = model.quota.lock();
+        prop_assert_eq!((count.claimed, count.changing, count.replaced.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_was_believed_wrongly_is_known_after_a_quiet_count(
+        steps in proptest::collection::vec(step(), 0..100),
+        believed in 0..MOST,
+    ) {
+        let mut model = Model::new([30, 10, 0, 20], believed);
+        steps.iter().for_each(|step| model.take(step));
+        model.uploads.clear();
+        (0..=KEYS * 2 + 1).for_each(|_| model.look());
+        let files = model.quota.lock().files;
+        prop_assert_eq!(files, model.held());
+    }
+}

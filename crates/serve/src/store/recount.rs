@@ -1,0 +1,69 @@
+//! Counting anew what the store holds, in the background: other programs put files there and take them away.
+//!
+//! The count goes through the whole tree, a tenth of a second at a time between which seconds pass, so that a tree of any size takes a few
+//! hundredths of one thread. It begins when an upload was refused, since then it matters whether that was right, and once in a
+//! while. [`Quota::recounted`] says what of it to believe.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::quota::{Quota, Since};
+use super::root::Root;
+use super::usage::Walk;
+
+/// How long it counts at a time.
+const STEP: Duration = Duration::from_millis(100);
+
+/// How long after a count the next one begins without a reason.
+const OFTEN: Duration = Duration::from_secs(600);
+
+/// The count that is under way, or the next one.
+#[derive(Debug)]
+pub(super) struct Recount {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Since when, and how far it is.
+    walk: Option<(Since, Walk)>,
+    /// When the last one ended.
+    ended: Instant,
+}
+
+impl Recount {
+    /// The store was counted just now.
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                walk: None,
+                ended: Instant::now(),
+            }),
+        }
+    }
+
+    /// Counts for a little while, if it is time for that. To be called every few seconds; waits for a disk.
+    pub(super) fn step(&self, quota: &Quota, root: &Root) {
+        if !quota.is_kept() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        if state.walk.is_none() {
+            let is_due = quota.has_refused() || begun - state.ended >= OFTEN;
+            // What changes from here on is known to change meanwhile.
+            let begin = || (quota.since(), Walk::new(root.top()));
+            state.walk = is_due.then(begin);
+        }
+        let Some((since, walk)) = &mut state.walk else {
+            return;
+        };
+        if let Some(found) = walk.step(|| begun.elapsed() >= STEP) {
+            quota.recounted(*since, found);
+            state.walk = None;
+            state.ended = Instant::now();
+        }
+    }
+}

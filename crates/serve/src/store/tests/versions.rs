@@ -1,0 +1,115 @@
+//! Versions of files: the digests that are kept of them, and how they are let go of.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::*;
+
+/// Puts with a digest that is right.
+fn put_with_digest(store: &Arc<Store>, path: &str, text: &'static str) -> Put {
+    let mut hashers = haul_digest::Hashers::new([Algorithm::Sha256]);
+    hashers.update(text.as_bytes());
+    let digested = hashers.finish().pop().expect("a digest");
+    let wanted = Checksum {
+        algorithm: digested.algorithm,
+        digest: Some(digested.digest),
+    };
+    let mut upload = store.put(&key(path), vec![wanted]).expect("begun");
+    let mut pieces = [Bytes::from(text)];
+    upload.take(&pieces).expect("taken");
+    upload.write(&mut pieces).expect("written");
+    upload.commit(None).expect("committed")
+}
+
+fn nanoseconds(meta: &Meta) -> u32 {
+    let since = meta.modified.duration_since(UNIX_EPOCH);
+    since.expect("after 1970").subsec_nanos()
+}
+
+#[test]
+fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobody_may_wait() {
+    for within in ["/dev/shm", "."] {
+        let folder = tempfile::tempdir_in(within).expect("a directory");
+        let store = store(folder.path(), |_| {});
+        put_with_digest(&store, "/with", "abc");
+        put(&store, "/without", "abc").expect("put");
+        let object = store.read(&key("/with")).expect("read");
+        if object.is_remote() || object.meta().digest.is_none() {
+            // No such attributes here.
+            continue;
+        }
+        assert_eq!(nanoseconds(object.meta()) % 1024, 517);
+        // An attribute that names this version, beside a time that has no mark: nobody looks.
+        let path = folder.path().join("without");
+        let file = fs::File::options().write(true).open(&path).expect("a file");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
+            .expect("its time");
+        let identity = Identity::of(&rustix::fs::fstat(&file).expect("a look"));
+        let sum = object.meta().digest.clone().expect("a digest");
+        digest::keep(&file, &identity, &sum);
+        assert_eq!(digest::kept(&file, &identity), Some(sum));
+        let plain = store.read(&key("/without")).expect("read");
+        assert_eq!(plain.meta().digest, None);
+
+        drop(object);
+        (0..4).for_each(|_| store.sweep());
+        let now = |path| match store.read_now(&key(path)) {
+            Now::Done(found) => Some(found.expect("read").meta().digest.is_some()),
+            Now::Wait => None,
+        };
+        if store.root.open_now(&key("/with")).is_done() {
+            assert_eq!(now("/without"), Some(false), "{within}");
+            let expected = store.is_memory.then_some(true);
+            assert_eq!(now("/with"), expected, "{within}");
+            store.read(&key("/with")).expect("read by who may wait");
+            assert_eq!(now("/with"), Some(true), "{within}: it is open");
+        }
+    }
+}
+
+#[test]
+fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .build()
+        .expect("a runtime");
+    let folder = tempfile::tempdir_in(".").expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let disk = Disk::new(runtime.handle().clone());
+    store.close_on(&disk);
+    let large = |name: &str| {
+        let file = fs::File::create(folder.path().join(name)).expect("a file");
+        file.set_len(closing::LARGE).expect("its length");
+        store.read(&key(&format!("/{name}"))).expect("read")
+    };
+    /// How many removed files of this folder are open.
+    fn removed(folder: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").expect("this process");
+        open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .filter(|link| {
+                link.starts_with(folder) && link.to_string_lossy().ends_with("(deleted)")
+            })
+            .count()
+    }
+    let path = folder.path().canonicalize().expect("its path");
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    drop(disk.run(move || held.recv()));
+    let (there, deleted, little) = (large("there"), large("deleted"), large("little"));
+    drop(there);
+    drop(little);
+    for name in ["deleted", "little"] {
+        if name == "little" {
+            fs::write(folder.path().join(name), "x").expect("a change");
+            store.read(&key("/little")).expect("read anew");
+        }
+        let named = Key::parse(&format!("/{name}")).expect("a key");
+        store.delete(&named, None).expect("deleted");
+    }
+    assert_eq!(removed(&path), 1, "somebody reads it");
+    drop(deleted);
+    assert_eq!(removed(&path), 1, "its closing waits for the thread");
+    release.send(()).expect("the thread");
+    // Behind it in the queue.
+    runtime.block_on(disk.run(|| ()));
+    assert_eq!(removed(&path), 0);
+}

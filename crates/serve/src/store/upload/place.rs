@@ -1,0 +1,131 @@
+//! Where an upload is before it has its key, and how it gets that: by one rename.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+
+use crate::Key;
+use crate::store::folders::Made;
+use crate::store::room::{Room, Temporary};
+use crate::store::root::Reach;
+use crate::store::{Store, StoreError, usage};
+
+/// Where an upload is before it has its key. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The key's folder.
+    pub(super) folder: Arc<OwnedFd>,
+    /// What is written. It goes before the folders do, since it may be in one.
+    pub(super) temporary: Temporary,
+    /// Folders that were made for it.
+    made: Made,
+}
+
+impl Place {
+    /// A place for a key.
+    pub(super) fn new(
+        store: &Store,
+        room: &Room,
+        key: &Key,
+        reach: Reach,
+    ) -> Result<Self, StoreError> {
+        let open = || {
+            let (folder, made) = store.folders.open(&above(key)?, reach)?;
+            let folder = Arc::new(folder);
+            let temporary = room.temporary(&store.root, key, &folder, reach)?;
+            Ok(Self {
+                folder,
+                temporary,
+                made,
+            })
+        };
+        match open() {
+            // The folder went before the file was in it, and may be made again.
+            Err(StoreError::NotFound) if reach == Reach::Anywhere => open(),
+            other => other,
+        }
+    }
+
+    /// Finds the key's folder again, which was removed while the upload came.
+    pub(super) fn find_again(&mut self, store: &Store, key: &Key) -> Result<(), StoreError> {
+        if self.temporary.is_gone() {
+            return Err(match store.root.is_gone() {
+                true => StoreError::RootGone,
+                false => StoreError::UploadGone,
+            });
+        }
+        let (folder, made) = store.folders.open(&above(key)?, Reach::Anywhere)?;
+        self.folder = Arc::new(folder);
+        self.made.add(made);
+        Ok(())
+    }
+
+    /// Gives it the key's name if nothing has that. Whether it did.
+    pub(super) fn name_new(&self, key: &Key) -> Result<bool, StoreError> {
+        match self.rename(key, false) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            // The file system cannot refuse to replace: a look before must do.
+            Err(Errno::INVAL) if self.is_free(key) => {
+                self.rename(key, true).map_err(meant)?;
+                Ok(true)
+            }
+            Err(Errno::INVAL) => Ok(false),
+            Err(error) => Err(meant(error)),
+        }
+    }
+
+    /// Gives it the key's name, which something has. Says how many bytes that was.
+    pub(super) fn replace(&self, key: &Key) -> Result<u64, StoreError> {
+        let before = self.before(key);
+        match self.rename(key, true) {
+            Ok(()) => Ok(before),
+            Err(Errno::ISDIR | Errno::NOTDIR) => Err(StoreError::Conflict),
+            Err(error) => Err(meant(error)),
+        }
+    }
+
+    /// Bytes of the file that has the key's name; none where something else has it, which is not counted.
+    pub(super) fn before(&self, key: &Key) -> u64 {
+        name(key).map_or(0, |name| usage::counted(&self.folder, name))
+    }
+
+    /// It has its name: nothing of it goes. What remains is the folder that it is in now.
+    pub(super) fn keep(self) -> Arc<OwnedFd> {
+        self.temporary.keep();
+        self.made.keep();
+        self.folder
+    }
+
+    fn rename(&self, key: &Key, replacing: bool) -> Result<(), Errno> {
+        let name = name(key).map_err(|_| Errno::ISDIR)?;
+        self.temporary.rename(&self.folder, name, replacing)
+    }
+
+    fn is_free(&self, key: &Key) -> bool {
+        let Ok(name) = name(key) else { return false };
+        let found = rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        found.is_err_and(|error| error == Errno::NOENT)
+    }
+}
+
+/// What the system's refusal to rename means.
+fn meant(error: Errno) -> StoreError {
+    match error {
+        // No link leads out here: something was mounted or unmounted meanwhile.
+        Errno::XDEV => StoreError::Io(error.into()),
+        error => error.into(),
+    }
+}
+
+/// The folder of a key.
+pub(super) fn above(key: &Key) -> Result<Key, StoreError> {
+    Ok(key.split().ok_or(StoreError::IsFolder)?.0)
+}
+
+/// What a key is called in its folder.
+fn name(key: &Key) -> Result<&[u8], StoreError> {
+    Ok(key.split_ref().ok_or(StoreError::IsFolder)?.1)
+}
