@@ -15,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::deal::Deal;
 use super::sys;
 use crate::Server;
 use crate::conn::{Line, Protocol, Socket, Transport, drive};
@@ -44,12 +45,6 @@ pub(super) enum Accepted {
     Tcp(std::net::TcpStream, Option<SocketAddr>),
     /// Nobody knows who.
     Unix(std::os::unix::net::UnixStream),
-}
-
-/// Where a connection goes.
-pub(super) trait Deal {
-    /// Takes a connection, with the right to be.
-    fn deal(&mut self, accepted: Accepted, tls: Option<&TlsAcceptor>, permit: OwnedSemaphorePermit);
 }
 
 /// Accepts until the end. Runs on the runtime that it is called on.
@@ -93,7 +88,7 @@ pub(super) async fn accepting(
                 else => return Ok(()),
             },
         };
-        deal.deal(accepted, tls.as_ref(), permit);
+        deal.deal((accepted, tls.clone(), permit));
     }
 }
 

@@ -7,19 +7,17 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Accept;
-use super::accepting::{Accepted, Context, Deal, accepting, serve};
+use super::accepting::{Context, accepting};
+use super::deal::{DEALT, Dealt, Here, InTurn, begin};
 use crate::Server;
 use crate::listen::Listener;
-use crate::observe::{Fault, Metrics};
-
-/// Connections that may wait for one thread of those that they are dealt to.
-const DEALT: usize = 1024;
+use crate::observe::Fault;
 
 /// How a crew works.
 #[derive(Debug, Clone)]
@@ -63,9 +61,6 @@ pub enum Ending {
 
 /// A socket with what its connections are met with.
 type Door = (Listener, Option<TlsAcceptor>);
-
-/// A connection that was given to a thread.
-type Dealt = (Accepted, Option<TlsAcceptor>, OwnedSemaphorePermit);
 
 impl CrewOptions {
     /// Sockets that each address must have.
@@ -216,9 +211,8 @@ impl Crew {
             let runtime = single()?;
             self.thread(index, move || {
                 runtime.block_on(async {
-                    while let Some((accepted, tls, permit)) = receiver.recv().await {
-                        let serving = serve(accepted, tls, context.clone(), permit);
-                        context.tasks.spawn(Box::pin(serving));
+                    while let Some(dealt) = receiver.recv().await {
+                        begin(&context, dealt);
                     }
                     finish(&context, &abort).await;
                     Ok(())
@@ -231,11 +225,8 @@ impl Crew {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in doors {
-                    let deal = InTurn {
-                        to: to.clone(),
-                        next: 0,
-                        metrics: Arc::clone(&context.server.options.metrics),
-                    };
+                    let metrics = Arc::clone(&context.server.options.metrics);
+                    let deal = InTurn::new(to.clone(), metrics);
                     accepts.spawn(accepting(listener, tls, context.clone(), deal));
                 }
                 drop(to);
@@ -306,52 +297,5 @@ async fn finish(context: &Context, abort: &CancellationToken) {
             (0..context.tasks.len()).for_each(|_| metrics.fault(Fault::GraceTimeout));
         }
         () = context.tasks.wait() => {}
-    }
-}
-
-/// Connections live where they were accepted.
-struct Here(Context);
-
-impl Deal for Here {
-    fn deal(
-        &mut self,
-        accepted: Accepted,
-        tls: Option<&TlsAcceptor>,
-        permit: OwnedSemaphorePermit,
-    ) {
-        let context = self.0.clone();
-        // In a box, as a task's future is moved a few times before it is polled.
-        let serving = Box::pin(serve(accepted, tls.cloned(), context, permit));
-        self.0.tasks.spawn(serving);
-    }
-}
-
-/// Connections go to each thread in turn.
-struct InTurn {
-    to: Vec<mpsc::Sender<Dealt>>,
-    next: usize,
-    metrics: Arc<Metrics>,
-}
-
-impl Deal for InTurn {
-    fn deal(
-        &mut self,
-        accepted: Accepted,
-        tls: Option<&TlsAcceptor>,
-        permit: OwnedSemaphorePermit,
-    ) {
-        let mut dealt = (accepted, tls.cloned(), permit);
-        // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
-        for _ in 0..self.to.len() {
-            let to = &self.to[self.next % self.to.len()];
-            self.next = self.next.wrapping_add(1);
-            match to.try_send(dealt) {
-                Ok(()) => return,
-                Err(
-                    mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),
-                ) => dealt = back,
-            }
-        }
-        self.metrics.refused_connection();
     }
 }

@@ -1,0 +1,75 @@
+//! Where a connection lives after it was accepted: on the same thread, or on each of several in turn.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_rustls::TlsAcceptor;
+
+use super::accepting::{Accepted, Context, serve};
+use crate::observe::Metrics;
+
+/// Connections that may wait for one thread of those that they are dealt to.
+pub(super) const DEALT: usize = 1024;
+
+/// A connection, what it is met with, and its right to be.
+pub(super) type Dealt = (Accepted, Option<TlsAcceptor>, OwnedSemaphorePermit);
+
+/// Where a connection goes.
+pub(super) trait Deal {
+    /// Takes a connection.
+    fn deal(&mut self, dealt: Dealt);
+}
+
+/// Serves a connection on the runtime that this is called on.
+pub(super) fn begin(context: &Context, (accepted, tls, permit): Dealt) {
+    // In a box, as a task's future is moved a few times before it is polled.
+    let serving = Box::pin(serve(accepted, tls, context.clone(), permit));
+    context.tasks.spawn(serving);
+}
+
+/// Connections live where they were accepted.
+pub(super) struct Here(pub(super) Context);
+
+impl Deal for Here {
+    fn deal(&mut self, dealt: Dealt) {
+        begin(&self.0, dealt);
+    }
+}
+
+/// Connections go to each thread in turn.
+pub(super) struct InTurn {
+    /// The threads.
+    to: Vec<mpsc::Sender<Dealt>>,
+    /// Whose turn it is, of as many as there are.
+    next: usize,
+    /// Counts those that nobody had room for.
+    metrics: Arc<Metrics>,
+}
+
+impl InTurn {
+    /// Deals to these.
+    pub(super) fn new(to: Vec<mpsc::Sender<Dealt>>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            to,
+            next: 0,
+            metrics,
+        }
+    }
+}
+
+impl Deal for InTurn {
+    fn deal(&mut self, mut dealt: Dealt) {
+        // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
+        for _ in 0..self.to.len() {
+            let to = &self.to[self.next % self.to.len()];
+            self.next = self.next.wrapping_add(1);
+            match to.try_send(dealt) {
+                Ok(()) => return,
+                Err(
+                    mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),
+                ) => dealt = back,
+            }
+        }
+        self.metrics.refused_connection();
+    }
+}
