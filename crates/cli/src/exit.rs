@@ -69,6 +69,7 @@ impl Exit {
                 address: Address::Unix { .. },
                 ..
             } => Self::LocalIo,
+            ListenError::Io { source, .. } if haul_net::is_shortage(source) => Self::LocalIo,
             _ => Self::Network,
         }
     }

@@ -139,7 +139,7 @@ fn is_every(host: &Host) -> bool {
 
 fn io_hint(address: &Address, source: &io::Error) -> Option<String> {
     if source.raw_os_error() == Some(libc::EMFILE) {
-        return Some("too many open files: `ulimit -n` says how many there may be".into());
+        return Some("ulimit -n N allows more open files, --threads N needs fewer".into());
     }
     let Address::Unix { path, .. } = address else {
         return None;

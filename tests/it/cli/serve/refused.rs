@@ -78,16 +78,26 @@ async fn certificates() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_descriptors_are_told_before_anybody_connects() {
     let haul = shelf();
-    let line = "ulimit -n 18 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 8";
-    let mut command = tokio::process::Command::new("sh");
-    command
-        .args(["-c", line, env!("CARGO_BIN_EXE_haul")])
-        .current_dir(haul.dir.path())
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true);
-    let output = haul_lab::within(super::LIMIT, command.output()).await;
-    let ran = crate::cli::harness::Ran::of(output.unwrap());
-    ran.assert_code(4)
-        .assert_says("error: cannot start threads: Too many open files")
-        .assert_says("hint: ulimit -n N");
+    for (way, said) in [
+        ("round-robin", "cannot start threads: Too many open files"),
+        (
+            "reuseport",
+            "cannot listen on 127.0.0.1:0: Too many open files",
+        ),
+    ] {
+        let line = format!(
+            "ulimit -n 18 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 8 --accept {way}"
+        );
+        let mut command = tokio::process::Command::new("sh");
+        command
+            .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+            .current_dir(haul.dir.path())
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true);
+        let output = haul_lab::within(super::LIMIT, command.output()).await;
+        let ran = crate::cli::harness::Ran::of(output.unwrap());
+        ran.assert_code(4)
+            .assert_says(said)
+            .assert_says("hint: ulimit -n N");
+    }
 }
