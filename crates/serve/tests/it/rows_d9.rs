@@ -128,13 +128,16 @@ fn d9_a_connection_without_a_request_ends() {
 
 #[test]
 fn d9_a_handshake_that_does_not_come_is_given_up() {
-    let served = served(PatienceOptions {
+    let (served, metrics) = counted(PatienceOptions {
         handshake: SHORT,
         ..patient()
     });
     let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
     let took = meanwhile(&served, || silent.has_ended());
     assert!(took >= SHORT, "{took:?}");
+    eventually("it is counted", || {
+        sample(&metrics, "haul_errors_total{kind=\"tls_timeout\"}") == 1
+    });
 }
 
 #[test]
