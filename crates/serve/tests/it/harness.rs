@@ -102,6 +102,12 @@ impl Setup {
         self.start_in(folder, &root)
     }
 
+    /// Starts it; also what it counts.
+    pub(crate) fn counted(self) -> (Served, Arc<Metrics>) {
+        let metrics = Arc::clone(&self.server.metrics);
+        (self.start(), metrics)
+    }
+
     /// Starts it over a root that is there.
     pub(crate) fn start_in(self, folder: TempDir, root: &Path) -> Served {
         let disk = tokio::runtime::Builder::new_multi_thread()

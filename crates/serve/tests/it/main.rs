@@ -9,6 +9,8 @@ mod client;
 mod harness;
 mod http2;
 mod multipart;
+mod rows_answers;
+mod rows_counted;
 mod rows_d1;
 mod rows_d11;
 mod rows_d12;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use crate::client::{Client, Road, request};
-use crate::harness::Served;
+use crate::harness::{Served, Setup, eventually, sample};
 
 const MANY: usize = 100_000;
 
@@ -88,8 +88,8 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
 /// Others are served while it is made, and whoever goes away ends it.
 #[test]
 fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
-    let served = Served::start();
-    fill(&served, MANY / 4);
+    let (served, metrics) = Setup::default().counted();
+    fill(&served, MANY);
     let mut stuck: Vec<_> = (0..10).map(|_| Client::plain(&served)).collect();
     for client in &mut stuck {
         client.send(request(
@@ -103,7 +103,15 @@ fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
         assert_eq!(served.get("/file").text(), "x");
     }
     assert_eq!(page(&served, Road::Plain, "&limit=10").0.len(), 10);
+    let answered = "haul_http_requests_total{method=\"GET\",code=\"2xx\"}";
+    eventually("the others are counted", || {
+        sample(&metrics, answered) == 101
+    });
     drop(stuck);
+    eventually("they were stuck, and are given up", || {
+        sample(&metrics, answered) == 111
+            && sample(&metrics, "haul_errors_total{kind=\"aborted\"}") == 10
+    });
     assert_eq!(served.get("/file").text(), "x");
 }
 

@@ -132,6 +132,8 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
     let past = SystemTime::now() - Duration::from_secs(600);
     let sign = |method, when| key().sign(method, &named, None, when);
     let (good, late) = (sign(Signable::Get, soon), sign(Signable::Get, past));
+    let file = Key::parse("/bob").unwrap();
+    let file = key().sign(Signable::Get, &file, None, soon);
     let put = sign(Signable::Put, soon);
     for road in Road::ALL {
         let ask = |method: &str, target: &str| served.ask(road, method, target, &[]).status;
@@ -141,6 +143,8 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
             ("GET", format!("/ann?{late}")),
             ("GET", format!("/ann?{put}")),
             ("GET", format!("/bob/f?{good}")),
+            // A folder's names are not the file of its name.
+            ("GET", format!("/bob/?{file}")),
             ("GET", format!("/ann?{good}x")),
             ("GET", format!("/ann?x=y&{good}")),
             ("DELETE", format!("/ann?{good}")),

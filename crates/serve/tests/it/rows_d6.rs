@@ -122,6 +122,20 @@ fn d6_what_broke_off_takes_no_room() {
     });
 }
 
+/// Nobody sends a gigabyte to learn that there is no room for it.
+#[test]
+fn d6_what_cannot_fit_is_not_asked_for() {
+    let served = with_quota(1000).start();
+    for road in Road::FIRST {
+        for (length, comes) in [("1001", 507), ("1000", 100)] {
+            let mut client = Client::on(&served, road);
+            let fields = [("Content-Length", length), ("Expect", "100-continue")];
+            client.send(request("PUT", "/a", &fields));
+            assert_eq!(client.head().status, comes, "{road:?} {length}");
+        }
+    }
+}
+
 #[test]
 fn d6_what_was_there_before_counts() {
     let folder = tempfile::tempdir().unwrap();

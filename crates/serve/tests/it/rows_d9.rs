@@ -128,13 +128,16 @@ fn d9_a_connection_without_a_request_ends() {
 
 #[test]
 fn d9_a_handshake_that_does_not_come_is_given_up() {
-    let served = served(PatienceOptions {
+    let (served, metrics) = counted(PatienceOptions {
         handshake: SHORT,
         ..patient()
     });
     let mut silent = Client::tcp(std::net::TcpStream::connect(served.tls).unwrap());
     let took = meanwhile(&served, || silent.has_ended());
     assert!(took >= SHORT / 2, "{took:?}");
+    eventually("it is counted", || {
+        sample(&metrics, "haul_errors_total{kind=\"tls_timeout\"}") == 1
+    });
 }
 
 #[test]
@@ -219,14 +222,14 @@ fn d9_a_slow_and_steady_reader_gets_all() {
 
 #[test]
 fn d9_over_http2_too() {
-    let served = served(PatienceOptions {
+    let (served, metrics) = counted(PatienceOptions {
         grace: SHORT,
         idle: SHORT,
         head: SHORT,
         handshake: SHORT,
         ..patient()
     });
-    for road in [Road::Http2, Road::Http2Tls] {
+    for (index, road) in [Road::Http2, Road::Http2Tls].into_iter().enumerate() {
         let began = Instant::now();
         crate::http2::run(async {
             let stream = crate::http2::connect(&served, road).await;
@@ -236,7 +239,7 @@ fn d9_over_http2_too() {
             drop(sender);
         });
         assert!(began.elapsed() >= SHORT, "{road:?}");
-        let ended = crate::http2::run(async {
+        crate::http2::run(async {
             let stream = crate::http2::connect(&served, road).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let mut sender = sender.ready().await.unwrap();
@@ -250,11 +253,12 @@ fn d9_over_http2_too() {
                 std::future::pending::<()>().await;
             };
             tokio::select! {
-                ended = connection => ended,
-                () = stuck => Ok(()),
+                _ = connection => {}
+                () = stuck => {}
             }
         });
-        drop(ended);
+        // It is counted when the connection has ended.
+        eventually("a slow reader", || given_up(&metrics) == index as u64 + 1);
         assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here");
     }
 }

@@ -70,6 +70,29 @@ fn d10_http2_begins_a_connection_or_does_not_begin() {
     }
 }
 
+/// However it is cut, of which hyper would take a part for a bad request.
+#[test]
+fn http2_may_begin_in_pieces() {
+    let served = Served::start();
+    served.file("f", "here");
+    for road in [Road::Plain, Road::Unix] {
+        for cut in [1, 3, 14, 16, 18, 23] {
+            let mut client = Client::on(&served, road);
+            client.send(&BEGINNING[..cut]);
+            assert!(client.has_nothing(), "{road:?} {cut}");
+            client.send(&BEGINNING[cut..]);
+            client.send(Frame::get(1, "/f").bytes());
+            assert_eq!(Frame::next_of(&mut client, DATA).payload, b"here");
+        }
+        // What only begins like it is a request like any other.
+        let mut client = Client::on(&served, road);
+        client.send("P");
+        assert!(client.has_nothing());
+        client.send("UT /new HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx");
+        assert!([201, 204].contains(&client.answer_to("PUT").status));
+    }
+}
+
 /// An upload gets one window for each round trip.
 #[test]
 fn windows_are_wide_and_bounded() {

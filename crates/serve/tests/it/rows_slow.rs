@@ -1,6 +1,10 @@
 //! A store whose disk is slow: whoever waits for it, nobody else does.
 
+use std::time::Duration;
+
+use haul_plan::serving::PatienceOptions;
 use haul_serve::accept::Accept;
+use tokio::time::Instant;
 
 use crate::client::{Client, Road, request};
 use crate::harness::{Setup, eventually};
@@ -61,6 +65,37 @@ fn disk_work_never_blocks_a_reactor() {
                 assert_eq!(answer.body, CONTENT, "{accept} {path}");
             }
         }
+    }
+}
+
+/// Who waits for the disk is not a reader that is slow.
+#[test]
+fn d9_what_the_disk_takes_is_not_the_peers_time() {
+    const GRACE: Duration = Duration::from_millis(100);
+    let mut setup = Setup::accept(Accept::Single);
+    setup.server.patience = PatienceOptions {
+        grace: GRACE,
+        ..PatienceOptions::default()
+    };
+    let served = setup.start();
+    served.file("f", "here");
+    let folder = served.root().join("slow");
+    std::fs::create_dir(&folder).unwrap();
+    let Some(disk) = SlowDisk::mount(&folder) else {
+        return skipped();
+    };
+    let mut waiting: Vec<_> = Road::FIRST.map(|road| Client::on(&served, road)).into();
+    for client in &mut waiting {
+        client.send(request("GET", "/slow/read", &[]));
+    }
+    eventually("they wait for the disk", || disk.waiting() > 0);
+    let began = Instant::now();
+    while began.elapsed() < 5 * GRACE {
+        assert_eq!(served.get("/f").text(), "here");
+    }
+    disk.open();
+    for client in &mut waiting {
+        assert_eq!(client.answer().body, CONTENT);
     }
 }
 
