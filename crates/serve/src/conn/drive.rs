@@ -21,6 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::late;
 use super::line::Line;
 use super::minder::{Minder, Wants};
 use super::transport::Transport;
@@ -85,6 +86,8 @@ pub(crate) async fn drive<S: Transport + 'static>(
 ) {
     let wire = Wire::new(stream, Arc::clone(&line), line.server.disk.clone());
     let service = Service::new(Arc::clone(&line));
+    // Before what is polled, so that it is dropped behind it.
+    let over = line.over_at_end();
     let driver = Driver {
         line: Arc::clone(&line),
         tasks,
@@ -94,7 +97,7 @@ pub(crate) async fn drive<S: Transport + 'static>(
         Protocol::Open => driver.first(wire, service).await,
         Protocol::Http2 => Box::pin(driver.second(wire, service)).await,
     };
-    line.ended();
+    drop(over);
     let (peer, metrics) = (line.peer, &line.server.options.metrics);
     match ended {
         Ok(()) => {}
@@ -222,6 +225,12 @@ impl Driver {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 Err(error)
             }
+            Err(error @ Early::Tired(Tired::Head)) => {
+                if Box::pin(late::say(&mut wire)).await.is_ok() {
+                    let _ = Box::pin(self.leave(wire, false)).await;
+                }
+                Err(error)
+            }
             Err(error) => Err(error),
             Ok(_) => {
                 // Whatever is the matter now, the answers were given.
@@ -294,6 +303,10 @@ impl Driver {
                     Wants::Nothing => return Poll::Pending,
                     Wants::Look => polled = turn(cx, false),
                     Wants::Rest => return Poll::Ready(Ok(Turned::Idle)),
+                    Wants::End(tired) if self.line.tires(tired) => {
+                        self.line.server.options.metrics.fault(fault_of(tired));
+                        polled = turn(cx, false);
+                    }
                     Wants::End(tired) => return Poll::Ready(Err(Early::Tired(tired))),
                 }
             }

@@ -131,6 +131,8 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
             metrics.refused_body(BodyRefusal::TooLarge);
             too_long(most)
         }
+        // What is wrong with it is that the rest did not come.
+        PutError::Broken(_) if line.is_tired() => too_slow(),
         PutError::Broken(error) => {
             metrics.refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload broke off");
@@ -151,6 +153,12 @@ fn done(put: &Put) -> Answer {
     let mut answer = bare(status);
     version(&put.meta, answer.headers_mut());
     answer
+}
+
+/// A body that was given up.
+pub(crate) fn too_slow() -> Answer {
+    let text = "the body came too slowly, or not at all: the server has waited for long enough";
+    plain(StatusCode::REQUEST_TIMEOUT, text)
 }
 
 fn too_long(most: u64) -> Answer {

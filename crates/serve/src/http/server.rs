@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_plan::serving::PatienceOptions;
 use http::HeaderValue;
@@ -61,6 +62,8 @@ pub struct Server {
     pub(crate) options: ServerOptions,
     /// What all connections may have together.
     pub(crate) totals: Totals,
+    /// Whether what is under way now is dropped: it was not the client that went.
+    is_cut_off: AtomicBool,
 }
 
 /// Limits of all connections, each way.
@@ -85,6 +88,7 @@ impl Server {
             store,
             disk,
             options,
+            is_cut_off: AtomicBool::new(false),
         }
     }
 
@@ -92,5 +96,15 @@ impl Server {
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// What is under way from here on is dropped.
+    pub(crate) fn cuts_off(&self) {
+        self.is_cut_off.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
     }
 }
