@@ -1,7 +1,7 @@
 //! What requests mean, and what is answered.
 //!
 //! [`Service`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over: to `get` for
-//! files (with `multipart` for several ranges), to `folder` for listings, to `put` and `form` for what comes in (an `inbound` body). What is no
+//! files (with `multipart` for several ranges and `roads` for their bytes), to `folder` for listings, to `put` and `form` for what comes in (an `inbound` body). What is no
 //! file is in `answer`.
 
 mod answer;
@@ -11,6 +11,7 @@ mod get;
 mod inbound;
 mod multipart;
 mod put;
+mod roads;
 mod server;
 mod service;
 
