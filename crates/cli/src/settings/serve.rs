@@ -39,6 +39,8 @@ pub(crate) struct ServeSettings {
     pub(crate) tls: TlsSettings,
     /// Who may do what, in words.
     pub(crate) who: Who,
+    /// Names that it may be asked for by, besides its own; `None`: any.
+    pub(crate) hosts: Option<Vec<String>>,
     /// How requests are answered; the log and what is counted are not in it yet.
     pub(crate) server: ServerOptions,
     /// Threads.
@@ -90,6 +92,7 @@ impl ServeSettings {
             listen: args.listen.clone(),
             tls,
             who,
+            hosts: hosts(&args.cors.allow_host),
             server: ServerOptions {
                 access,
                 cors: cors(&args.cors, store.writable)?,
@@ -206,6 +209,12 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
         key: key.clone(),
     });
     Ok(TlsSettings::Files(pairs.collect()))
+}
+
+/// `*` is any name, whatever else is said.
+fn hosts(allowed: &[String]) -> Option<Vec<String>> {
+    let is_any = allowed.iter().any(|name| name == "*");
+    (!is_any).then(|| allowed.to_vec())
 }
 
 fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use haul_plan::serving::PatienceOptions;
 use http::HeaderValue;
 
-use crate::access::{Access, Cors};
+use crate::access::{Access, Cors, Hosts};
 use crate::conn::Total;
 use crate::observe::{AccessLog, Metrics};
 use crate::store::{Disk, Store};
@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub access: Access,
     /// Which other sites' pages may.
     pub cors: Option<Cors>,
+    /// By which names it may be asked for over TCP without TLS; `None`: by any.
+    pub hosts: Option<Hosts>,
     /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
     /// What files are sent with as Cache-Control.
@@ -40,6 +42,7 @@ impl Default for ServerOptions {
         Self {
             access: Access::open(),
             cors: None,
+            hosts: None,
             max_body: None,
             cache_control: None,
             patience: PatienceOptions::default(),

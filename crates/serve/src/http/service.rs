@@ -103,6 +103,9 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if let Err(answer) = self.is_plain(&head, &body) {
             return Answering::Now(Some(exchange.answered(*answer)));
         }
+        if !self.is_for_us(&head) {
+            return Answering::Now(Some(exchange.answered(misdirected())));
+        }
         let named = match Key::parse(head.uri.path()) {
             Ok(named) => named,
             // `OPTIONS *` asks about the server.
@@ -167,6 +170,13 @@ impl Service {
             self.line.ends_with_answer();
             plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
+    }
+
+    /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
+    fn is_for_us(&self, head: &request::Parts) -> bool {
+        let hosts = self.server().options.hosts.as_ref();
+        let hosts = hosts.filter(|_| !self.line.is_tls && self.line.peer.is_some());
+        hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
     fn judge(&self, asked: &Asked) -> Judged {
@@ -416,6 +426,14 @@ fn gone(deleted: Result<(), StoreError>, key: &Key) -> Answer {
         Ok(()) => bare(StatusCode::NO_CONTENT),
         Err(error) => of_store(&error, key),
     }
+}
+
+/// A name that is not ours (RFC 9110 15.5.20).
+fn misdirected() -> Answer {
+    let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
+        a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
+        or have the proxy in front send Host: localhost";
+    plain(StatusCode::MISDIRECTED_REQUEST, text)
 }
 
 /// A login that is missing, wrong or not enough.
