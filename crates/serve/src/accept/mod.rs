@@ -13,6 +13,7 @@
 
 mod accepting;
 mod crew;
+mod mistaken;
 mod strategy;
 mod sys;
 

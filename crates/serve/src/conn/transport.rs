@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -33,6 +33,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether something has come, or the peer is gone: a hint, which may be wrong.
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// The next byte that its peer has sent, which stays where it is; `None`: there will be none.
+    fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>>;
+
     /// Bytes that were given to the system and are not with the peer.
     fn unsent(&self) -> u64;
 
@@ -55,6 +58,16 @@ macro_rules! plain {
 
             fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 self.poll_read_ready(cx)
+            }
+
+            fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+                loop {
+                    ready!(self.poll_read_ready(cx))?;
+                    match self.try_io(Interest::READABLE, || peek(self)) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        other => return Poll::Ready(other),
+                    }
+                }
             }
 
             fn unsent(&self) -> u64 {
@@ -105,6 +118,10 @@ impl<S: Transport> Transport for TlsStream<S> {
         self.get_ref().0.poll_readable(cx)
     }
 
+    fn poll_peek(&self, _: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
     fn unsent(&self) -> u64 {
         self.get_ref().0.unsent()
     }
@@ -126,6 +143,13 @@ impl<S: Transport> Transport for TlsStream<S> {
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
+}
+
+fn peek(socket: impl AsFd) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    let (_, came) =
+        rustix::io::retry_on_intr(|| rustix::net::recv(&socket, &mut byte[..], RecvFlags::PEEK))?;
+    Ok((came > 0).then_some(byte[0]))
 }
 
 fn write_more(socket: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {

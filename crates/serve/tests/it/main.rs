@@ -9,6 +9,7 @@ mod client;
 mod harness;
 mod http2;
 mod logged;
+mod mistaken;
 mod multipart;
 mod rows_d1;
 mod rows_d11;
