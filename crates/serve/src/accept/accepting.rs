@@ -217,8 +217,8 @@ async fn secured<S: Transport + 'static>(
 }
 
 /// The handshake. `None`: its peer speaks HTTP, and was told.
-async fn agree<S: Transport>(stream: S, tls: TlsAcceptor) -> io::Result<Option<TlsStream<S>>> {
-    if mistaken::speaks_http(&stream).await? {
+async fn agree<S: Transport>(mut stream: S, tls: TlsAcceptor) -> io::Result<Option<TlsStream<S>>> {
+    if mistaken::speaks_http(&mut stream).await? {
         mistaken::tell(stream).await?;
         return Ok(None);
     }

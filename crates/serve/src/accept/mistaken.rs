@@ -26,7 +26,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 ///
 /// # Errors
 /// When it is gone.
-pub(super) async fn speaks_http<S: Transport>(stream: &S) -> io::Result<bool> {
+pub(super) async fn speaks_http<S: Transport>(stream: &mut S) -> io::Result<bool> {
     let first = poll_fn(|cx| stream.poll_peek(cx)).await?;
     Ok(first.is_some_and(|byte| byte.is_ascii_alphabetic()))
 }

@@ -34,7 +34,7 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// The next byte that its peer has sent, which stays where it is; `None`: there will be none.
-    fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>>;
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>>;
 
     /// Bytes that were given to the system and are not with the peer.
     fn unsent(&self) -> u64;
@@ -60,10 +60,10 @@ macro_rules! plain {
                 self.poll_read_ready(cx)
             }
 
-            fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+            fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
                 loop {
                     ready!(self.poll_read_ready(cx))?;
-                    match self.try_io(Interest::READABLE, || peek(self)) {
+                    match self.try_io(Interest::READABLE, || peek(&*self)) {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         other => return Poll::Ready(other),
                     }
@@ -118,7 +118,7 @@ impl<S: Transport> Transport for TlsStream<S> {
         self.get_ref().0.poll_readable(cx)
     }
 
-    fn poll_peek(&self, _: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+    fn poll_peek(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
