@@ -1,9 +1,11 @@
 //! What `haul serve` was told, resolved: which flags go together, and what the libraries are asked for.
 //!
 //! Files with logins and keys are read here; certificates are not, since what is shown for `--self-signed` depends on where
-//! we come to listen. Who may do what is in [`access`].
+//! we come to listen. Who may do what is in [`access`], and what
+//! pages of other sites may in [`pages`].
 
 mod access;
+mod pages;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,15 +13,13 @@ use std::time::Duration;
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
 use haul_serve::accept::{Accept, CrewOptions};
-use haul_serve::access::{Cors, CorsError, CorsOptions};
 use haul_serve::listen::Address;
 use haul_serve::listen::tls::Pair;
 use haul_serve::observe::{LogOptions, LogTarget};
 use haul_serve::store::StoreOptions;
-use http::Method;
 
 use super::{SettingError, exposed};
-use crate::args::{CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
+use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
 use crate::limits;
 pub(crate) use access::Who;
 
@@ -92,10 +92,10 @@ impl ServeSettings {
             listen: args.listen.clone(),
             tls,
             who,
-            hosts: hosts(&args.cors.allow_host),
+            hosts: pages::hosts(&args.cors.allow_host),
             server: ServerOptions {
                 access,
-                cors: cors(&args.cors, store.writable)?,
+                cors: pages::cors(&args.cors, store.writable)?,
                 max_body: args.files.max_body.map(|size| size.0),
                 cache_control: args.files.cache_control.clone(),
                 patience: patience(&args.limits),
@@ -209,53 +209,6 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
         key: key.clone(),
     });
     Ok(TlsSettings::Files(pairs.collect()))
-}
-
-/// `*` is any name, whatever else is said.
-fn hosts(allowed: &[String]) -> Option<Vec<String>> {
-    let is_any = allowed.iter().any(|name| name == "*");
-    (!is_any).then(|| allowed.to_vec())
-}
-
-fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {
-    let flag = if args.cors_write {
-        Some("--cors-write")
-    } else {
-        args.cors_credentials.then_some("--cors-credentials")
-    };
-    let origins = match (&args.origins, flag) {
-        (Some(origins), _) => origins.clone(),
-        (None, None) => return Ok(None),
-        (None, Some(flag)) => {
-            return Err(SettingError::new(format!("{flag} does not say for whom"))
-                .hint("--cors https://host names the pages that may"));
-        }
-    };
-    let defaults = CorsOptions::default();
-    let mut methods = defaults.methods.clone();
-    if args.cors_write {
-        if !writable {
-            return Err(
-                SettingError::new("--cors-write is about uploads, and none are taken")
-                    .hint("-w/--writable takes them"),
-            );
-        }
-        methods.extend([Method::PUT, Method::DELETE, Method::POST]);
-    }
-    let options = CorsOptions {
-        origins,
-        methods,
-        credentials: args.cors_credentials,
-        ..defaults
-    };
-    let wrong = |error| match error {
-        CorsError::AnyWithCredentials => {
-            SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
-                .hint("name the pages: --cors https://host")
-        }
-        CorsError::Field => SettingError::new("--cors cannot be used").because(error),
-    };
-    Cors::new(options).map(Some).map_err(wrong)
 }
 
 fn patience(args: &LimitArgs) -> PatienceOptions {
