@@ -1,8 +1,11 @@
 //! The roads that a file's bytes take: read in one go, sent by the kernel, or read piece by piece.
 //!
-//! Which one depends on the connection and on how much is wanted. What is read in one go belongs to the version that was opened a moment before,
-//! and is not looked at again: a look costs half a microsecond, of the ten or so that a small answer takes. Everything longer ends with a
-//! [`Reader`], which looks whether the file is still that version.
+//! Which one depends on the connection and on how much is wanted. What goes out at once, read in one go or handed to the kernel before anything else
+//! can happen, belongs to the version that was opened a moment before, and is not looked at again: a look costs half a microsecond, of the
+//! ten or so that a small answer takes. Everything longer ends with a [`Reader`], which looks whether the file is still that version.
+//!
+//! The kernel sends pages and no copies of them. What is written to a file while its bytes wait in a socket's buffer is sent, too, and a look cannot
+//! come behind that: nobody learns of what is written once the last bytes are on their way.
 
 use std::ops::Range;
 use std::sync::Arc;
