@@ -5,6 +5,7 @@
 
 mod access;
 mod ends;
+mod hosts;
 mod places;
 mod refused;
 mod sign;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use haul_serve::access::Signable;
 
-use super::values::{Duration, HttpUrl, choice};
+use super::values::{Duration, HttpUrl, ValueError, choice};
 
 /// What stands below the flags.
 const AFTER: &str = "\
@@ -17,7 +17,7 @@ The server that is to take the URL knows the key: haul serve --sign-key FILE.";
 #[command(after_help = AFTER)]
 pub(crate) struct SignArgs {
     /// What may be used, as the server is reached; a query is signed with it.
-    #[arg(value_name = "URL", required_unless_present = "new_key")]
+    #[arg(value_name = "URL", required_unless_present = "new_key", value_parser = signable)]
     pub(crate) url: Option<HttpUrl>,
     /// The key that signs: a file of at least 16 bytes.
     #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
@@ -40,4 +40,15 @@ pub(crate) struct SignArgs {
     /// Make a key in a new file, readable for you alone.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
     pub(crate) new_key: Option<PathBuf>,
+}
+
+/// A URL that a server like ours may have. What is wrong with it is told as for downloads, of which this is none.
+fn signable(text: &str) -> Result<HttpUrl, ValueError> {
+    text.parse::<HttpUrl>()
+        .map_err(|error| match text.split_once("://") {
+            Some((scheme, _)) if !matches!(scheme, "http" | "https") => {
+                error.hint("haul serve is reached by http:// and https://")
+            }
+            _ => error,
+        })
 }

@@ -52,6 +52,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     let doors = Doors::open(&settings)?;
     let server = ServerOptions {
         log: log.clone(),
+        hosts: doors.hosts(&settings),
         ..settings.server.clone()
     };
     let metrics = Arc::clone(&server.metrics);

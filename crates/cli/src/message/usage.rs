@@ -42,7 +42,7 @@ fn help(error: &Error) -> Exit {
 /// What is wrong, and what to do.
 fn explain(error: &Error) -> (String, String) {
     let argument = strings(error, ContextKind::InvalidArg);
-    let flag = argument.first().map(|text| both(name(text)));
+    let flag = argument.first().map(|text| both(error, name(text)));
     let flag = flag.unwrap_or_default();
     let text = match error.kind() {
         ErrorKind::ValueValidation => return wrong_value(error, &flag),
@@ -53,7 +53,7 @@ fn explain(error: &Error) -> (String, String) {
         }
         ErrorKind::ArgumentConflict => {
             let prior = strings(error, ContextKind::PriorArg);
-            match prior.first().map(|prior| both(name(prior))) {
+            match prior.first().map(|prior| both(error, name(prior))) {
                 Some(prior) if prior != flag => format!("{flag} and {prior} exclude each other"),
                 _ => format!("{flag} is given twice"),
             }
@@ -136,14 +136,15 @@ fn unknown(word: &str) -> String {
     format!("there is no flag {}", &word[..end.unwrap_or(word.len())])
 }
 
-/// A flag as people know it: `-x/--max-connections` where it has a short name.
-fn both(flag: &str) -> String {
+/// A flag as people know it: `-x/--max-connections` where it has a short name in the command that was meant.
+fn both(error: &Error, flag: &str) -> String {
     let Some(long) = flag.strip_prefix("--") else {
         return flag.to_owned();
     };
-    let command = Args::command();
-    let mut known = command
-        .get_subcommands()
+    let (all, meant) = (Args::command(), command(error));
+    let mut known = all
+        .find_subcommand(meant)
+        .into_iter()
         .flat_map(|sub| sub.get_arguments());
     let short = known
         .find(|known| known.get_long() == Some(long))

@@ -30,6 +30,11 @@ pub(crate) fn signing_key(flag: &str, path: &Path) -> Result<SigningKey, Setting
             {
                 "it must be readable for whom this runs as"
             }
+            SigningKeyError::Io { source, .. }
+                if source.kind() == std::io::ErrorKind::IsADirectory =>
+            {
+                "name the file itself, as haul sign --new-key FILE makes it"
+            }
             _ => "haul sign --new-key FILE makes a key",
         };
         // The library's hint at another tool is left out: this program makes keys itself.

@@ -1,9 +1,11 @@
 //! What `haul serve` was told, resolved: which flags go together, and what the libraries are asked for.
 //!
 //! Files with logins and keys are read here; certificates are not, since what is shown for `--self-signed` depends on where
-//! we come to listen. Who may do what is in [`access`].
+//! we come to listen. Who may do what is in [`access`], and what
+//! pages of other sites may in [`pages`].
 
 mod access;
+mod pages;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,15 +13,13 @@ use std::time::Duration;
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
 use haul_serve::accept::{Accept, CrewOptions};
-use haul_serve::access::{Cors, CorsError, CorsOptions};
 use haul_serve::listen::Address;
 use haul_serve::listen::tls::Pair;
 use haul_serve::observe::{LogOptions, LogTarget};
 use haul_serve::store::StoreOptions;
-use http::Method;
 
 use super::{SettingError, exposed};
-use crate::args::{CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
+use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
 use crate::limits;
 pub(crate) use access::Who;
 
@@ -39,6 +39,8 @@ pub(crate) struct ServeSettings {
     pub(crate) tls: TlsSettings,
     /// Who may do what, in words.
     pub(crate) who: Who,
+    /// Names that it may be asked for by, besides its own; `None`: any.
+    pub(crate) hosts: Option<Vec<String>>,
     /// How requests are answered; the log and what is counted are not in it yet.
     pub(crate) server: ServerOptions,
     /// Threads.
@@ -90,9 +92,10 @@ impl ServeSettings {
             listen: args.listen.clone(),
             tls,
             who,
+            hosts: pages::hosts(&args.cors.allow_host),
             server: ServerOptions {
                 access,
-                cors: cors(&args.cors, store.writable)?,
+                cors: pages::cors(&args.cors, store.writable)?,
                 max_body: args.files.max_body.map(|size| size.0),
                 cache_control: args.files.cache_control.clone(),
                 patience: patience(&args.limits),
@@ -206,47 +209,6 @@ fn tls(args: &TlsArgs) -> Result<TlsSettings, SettingError> {
         key: key.clone(),
     });
     Ok(TlsSettings::Files(pairs.collect()))
-}
-
-fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {
-    let flag = if args.cors_write {
-        Some("--cors-write")
-    } else {
-        args.cors_credentials.then_some("--cors-credentials")
-    };
-    let origins = match (&args.origins, flag) {
-        (Some(origins), _) => origins.clone(),
-        (None, None) => return Ok(None),
-        (None, Some(flag)) => {
-            return Err(SettingError::new(format!("{flag} does not say for whom"))
-                .hint("--cors https://host names the pages that may"));
-        }
-    };
-    let defaults = CorsOptions::default();
-    let mut methods = defaults.methods.clone();
-    if args.cors_write {
-        if !writable {
-            return Err(
-                SettingError::new("--cors-write is about uploads, and none are taken")
-                    .hint("-w/--writable takes them"),
-            );
-        }
-        methods.extend([Method::PUT, Method::DELETE, Method::POST]);
-    }
-    let options = CorsOptions {
-        origins,
-        methods,
-        credentials: args.cors_credentials,
-        ..defaults
-    };
-    let wrong = |error| match error {
-        CorsError::AnyWithCredentials => {
-            SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
-                .hint("name the pages: --cors https://host")
-        }
-        CorsError::Field => SettingError::new("--cors cannot be used").because(error),
-    };
-    Cors::new(options).map(Some).map_err(wrong)
 }
 
 fn patience(args: &LimitArgs) -> PatienceOptions {

@@ -12,11 +12,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::deal::Deal;
-use super::sys;
+use super::{mistaken, sys};
 use crate::Server;
 use crate::conn::{Line, Protocol, Socket, Transport, drive};
 use crate::listen::Listener;
@@ -186,8 +187,13 @@ async fn secured<S: Transport + 'static>(
     let metrics = &server.options.metrics;
     let stream = tokio::select! {
         () = stop.cancelled() => return,
-        stream = tls.accept(stream) => match stream {
-            Ok(stream) => stream,
+        stream = agree(stream, tls) => match stream {
+            Ok(Some(stream)) => stream,
+            Ok(None) => {
+                metrics.fault(Fault::TlsHandshake);
+                tracing::debug!(?peer, "HTTP was spoken where TLS is");
+                return;
+            }
             Err(error) => {
                 metrics.fault(Fault::TlsHandshake);
                 tracing::debug!(?peer, %error, "no TLS was agreed on");
@@ -205,6 +211,15 @@ async fn secured<S: Transport + 'static>(
     };
     let line = Arc::new(Line::new(server, peer, true, false));
     drive(stream, protocol, line, tasks, stop).await;
+}
+
+/// The handshake. `None`: its peer speaks HTTP, and was told.
+async fn agree<S: Transport>(mut stream: S, tls: TlsAcceptor) -> io::Result<Option<TlsStream<S>>> {
+    if mistaken::speaks_http(&mut stream).await? {
+        mistaken::tell(stream).await?;
+        return Ok(None);
+    }
+    tls.accept(stream).await.map(Some)
 }
 
 #[cfg(test)]

@@ -293,6 +293,7 @@ async fn finish(context: &Context, abort: &CancellationToken) {
     context.tasks.close();
     tokio::select! {
         () = abort.cancelled() => {
+            context.server.cuts_off();
             let metrics = &context.server.options.metrics;
             (0..context.tasks.len()).for_each(|_| metrics.fault(Fault::GraceTimeout));
         }

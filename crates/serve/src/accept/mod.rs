@@ -14,6 +14,7 @@
 mod accepting;
 mod crew;
 mod deal;
+mod mistaken;
 mod strategy;
 mod sys;
 

@@ -218,7 +218,10 @@ impl Cors {
             return true;
         }
         // Whatever is answered: a cache must not give one origin's answer to another, nor that of a program to a page.
-        answer.append(VARY, HeaderValue::from_static("Origin"));
+        // A preflight's is told both what is allowed and what any answer is told.
+        if !answer.get_all(VARY).iter().any(|vary| vary == "Origin") {
+            answer.append(VARY, HeaderValue::from_static("Origin"));
+        }
         let Some(origin) = self.names(request) else {
             return false;
         };

@@ -78,6 +78,10 @@ fn pages_on_the_list_are_let() {
     assert_eq!(told[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
     assert_eq!(told[ACCESS_CONTROL_MAX_AGE], "3600");
     assert_eq!(told[VARY], "Origin");
+    // What any answer is told is told to this one, too.
+    let mut both = told.clone();
+    cors.answer(&preflight_from(PAGE), &mut both);
+    assert_eq!(both.get_all(VARY).iter().collect::<Vec<_>>(), ["Origin"]);
     let headers = told[ACCESS_CONTROL_ALLOW_HEADERS].to_str().expect("text");
     assert!(
         headers.contains("authorization")

@@ -87,7 +87,11 @@ impl FromStr for AuthRule {
         Ok(Self {
             user: user.to_owned(),
             password: Secret::new(password),
-            scope: scope.parse().map_err(RuleError::Colons)?,
+            scope: scope.parse().map_err(|error| match error {
+                // Nothing but the last word can be wrong.
+                ScopeError::Right if !scope.contains(':') => RuleError::Scope(error),
+                _ => RuleError::Colons(error),
+            })?,
         })
     }
 }
@@ -172,8 +176,8 @@ mod tests {
             ("ali\nce:hunter2:ro", UserControl),
             ("alice::rw", NoPassword),
             ("alice:hunter2\u{7f}:rw", PasswordControl),
-            ("alice:hunter2:", colons(ScopeError::Right)),
-            ("alice:hunter2:x", colons(ScopeError::Right)),
+            ("alice:hunter2:", RuleError::Scope(ScopeError::Right)),
+            ("alice:hunter2:x", RuleError::Scope(ScopeError::Right)),
             ("alice:hunter2:hunter2:ro", colons(ScopeError::Right)),
             // Each of these could be a password with a colon in it.
             ("alice:hunter2:ro:hunter2:rw", colons(ScopeError::Colons)),

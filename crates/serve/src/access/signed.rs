@@ -17,7 +17,8 @@
 //! reached. The signature stands in the query as `haul-signature`, in base64 for URLs, and is compared as that text, so that no
 //! other spelling of it holds. A request that carries one is judged by it alone.
 
-use std::borrow::Cow;
+mod query;
+
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -32,10 +33,11 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-use crate::Named;
-
 use super::file::warn_if_exposed;
 use super::scope::Right;
+use crate::Named;
+use query::Query;
+pub use query::without_signature;
 
 /// The parameter that says until when.
 pub const EXPIRES: &str = "haul-expires";
@@ -256,63 +258,6 @@ impl FromStr for SigningKey {
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SigningKey(***)")
-    }
-}
-
-/// A query with its signature taken out, for a log: who reads the log could use the link.
-#[must_use]
-pub fn without_signature(query: &str) -> Cow<'_, str> {
-    if !query.contains(SIGNATURE) {
-        return Cow::Borrowed(query);
-    }
-    let shown = query
-        .split('&')
-        .map(|parameter| match value(parameter, SIGNATURE) {
-            Some(_) => format!("{SIGNATURE}=***"),
-            None => parameter.to_owned(),
-        });
-    Cow::Owned(shown.collect::<Vec<_>>().join("&"))
-}
-
-/// A query, taken apart into what is ours and what is not. Names are ours as they are written here; escaped they are others'.
-struct Query<'a> {
-    expires: Vec<&'a str>,
-    signatures: Vec<&'a str>,
-    /// The other parameters in their order, each with an ampersand behind it.
-    others: String,
-}
-
-impl<'a> Query<'a> {
-    fn read(query: &'a str) -> Self {
-        let mut read = Self {
-            expires: Vec::new(),
-            signatures: Vec::new(),
-            others: String::new(),
-        };
-        if query.is_empty() {
-            return read;
-        }
-        for parameter in query.split('&') {
-            if let Some(value) = value(parameter, EXPIRES) {
-                read.expires.push(value);
-            } else if let Some(value) = value(parameter, SIGNATURE) {
-                read.signatures.push(value);
-            } else {
-                read.others.push_str(parameter);
-                read.others.push('&');
-            }
-        }
-        read
-    }
-}
-
-/// The value of a parameter of that name.
-fn value<'a>(parameter: &'a str, name: &str) -> Option<&'a str> {
-    let rest = parameter.strip_prefix(name)?;
-    if rest.is_empty() {
-        Some(rest)
-    } else {
-        rest.strip_prefix('=')
     }
 }
 

@@ -1,5 +1,6 @@
 //! Signatures, and what is done to them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use proptest::prelude::*;

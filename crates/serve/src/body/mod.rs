@@ -1,9 +1,11 @@
 //! What answers are made of.
 //!
 //! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
-//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`Reader`]). What is made while it is sent
+//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`Reader`]). The end of a large one is always
+//! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
 //! (listings, archives) comes from an iterator, step by step ([`Made`]).
 
+mod look;
 mod made;
 mod reader;
 

@@ -2,6 +2,10 @@
 //!
 //! A piece that is in memory is read at once; one that is not is read on a thread that may wait, and until then the body is not ready. Buffers
 //! come back when their piece has been sent, so that a long body uses two or three and no fresh memory.
+//!
+//! A file may be written to in place while it is read, and what was sent by then is of no version at all. So behind the last piece it is
+//! looked at whether the file is still what the answer's head said; if not, that piece is not given, and the client sees that something
+//! is missing. Times of files are those of a clock that ticks every few milliseconds: what is written twice within a tick is not seen.
 
 use std::fmt;
 use std::future::Future;
@@ -13,6 +17,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use super::look::unchanged;
 use crate::store::{Disk, Object};
 
 /// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
@@ -88,17 +93,18 @@ impl Reader {
     /// The next piece; not to be asked for when none is left.
     ///
     /// # Errors
-    /// What the disk says; that the file has fewer bytes than it had (row D13).
+    /// What the disk says; that the file has fewer bytes than it had, or is another than it was (row D13).
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let (buffer, read) = match &mut self.waiting {
             Some(waiting) => ready!(waiting.as_mut().poll(cx)),
             None => match self.read_now() {
                 Ok(done) => done,
                 Err(mut buffer) => {
-                    let (object, at, len) =
-                        (Arc::clone(&self.object), self.rest.start, self.next_len());
+                    let (object, rest, len) =
+                        (Arc::clone(&self.object), self.rest.clone(), self.next_len());
                     let mut waiting: Waiting = Box::pin(self.disk.run(move || {
-                        let read = object.read(&mut buffer[..len], at);
+                        let read = object.read(&mut buffer[..len], rest.start);
+                        let read = read.and_then(|read| looked(&object, &rest, read));
                         (buffer, read)
                     }));
                     let done = waiting.as_mut().poll(cx);
@@ -126,7 +132,8 @@ impl Reader {
         let len = self.next_len();
         let mut buffer = self.buffer();
         match self.object.read_now(&mut buffer[..len], self.rest.start) {
-            Ok(Some(read)) => Ok((buffer, Ok(read))),
+            // What is open and in memory is looked at without waiting.
+            Ok(Some(read)) => Ok((buffer, looked(&self.object, &self.rest, read))),
             Ok(None) => Err(buffer),
             Err(error) => Ok((buffer, Err(error))),
         }
@@ -145,4 +152,12 @@ impl Reader {
             .pop();
         free.unwrap_or_else(|| vec![0; self.next_len()])
     }
+}
+
+/// Looks at the object, if what was read of it is all of the rest.
+fn looked(object: &Object, rest: &Range<u64>, read: usize) -> io::Result<usize> {
+    if read as u64 == rest.end - rest.start {
+        unchanged(object)?;
+    }
+    Ok(read)
 }

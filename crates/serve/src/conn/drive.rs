@@ -21,6 +21,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::late;
 use super::line::Line;
 use super::minder::{Minder, Wants};
 use super::transport::Transport;
@@ -66,6 +67,8 @@ pub(crate) async fn drive<S: Transport + 'static>(
 ) {
     let wire = Wire::new(stream, Arc::clone(&line), line.server.disk.clone());
     let service = Service::new(Arc::clone(&line));
+    // Before what is polled, so that it is dropped behind it.
+    let over = line.over_at_end();
     let driver = Driver {
         line: Arc::clone(&line),
         tasks,
@@ -75,7 +78,7 @@ pub(crate) async fn drive<S: Transport + 'static>(
         Protocol::Open => driver.first(wire, service).await,
         Protocol::Http2 => Box::pin(driver.second(wire, service)).await,
     };
-    line.ended();
+    drop(over);
     let (peer, metrics) = (line.peer, &line.server.options.metrics);
     match ended {
         Ok(()) => {}
@@ -208,6 +211,10 @@ impl Driver {
                 let _ = Box::pin(self.leave(wire, false)).await;
                 Err(error)
             }
+            Err(error @ Early::Tired(Tired::Head)) => {
+                let _ = Box::pin(self.leave_late(wire)).await;
+                Err(error)
+            }
             Err(error) => Err(error),
             Ok(_) => {
                 // Whatever is the matter now, the answers were given.
@@ -257,12 +264,22 @@ impl Driver {
                     Wants::Nothing => return Poll::Pending,
                     Wants::Look => polled = turn(cx, false),
                     Wants::Rest => return Poll::Ready(Ok(Turned::Idle)),
+                    Wants::End(tired) if self.line.tires(tired) => {
+                        self.line.server.options.metrics.fault(fault_of(tired));
+                        polled = turn(cx, false);
+                    }
                     Wants::End(tired) => return Poll::Ready(Err(Early::Tired(tired))),
                 }
             }
             polled.map(|ended| ended.map(|()| Turned::Over).map_err(Early::Broken))
         })
         .await
+    }
+
+    /// Ends a connection whose peer took too long, and says so.
+    async fn leave_late<S: Transport>(&self, mut wire: Wire<S>) -> io::Result<()> {
+        late::say(&mut wire).await?;
+        self.leave(wire, false).await
     }
 
     /// Ends a connection so that its last answer arrives, also when there may be more to come.

@@ -149,8 +149,19 @@ fn behead(answer: &mut Response<Body>) {
     }
 }
 
+/// What is logged of a request that was never answered.
+fn unanswered(line: &Line) -> StatusCode {
+    if line.server.is_cut_off() {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else if line.is_tired() {
+        StatusCode::REQUEST_TIMEOUT
+    } else {
+        GONE
+    }
+}
+
 impl Drop for Exchange {
-    /// Its peer went away before there was an answer.
+    /// Its peer went away before there was an answer, or the server did, or had waited for long enough.
     fn drop(&mut self) {
         if !self.is_answered {
             let now = self.line.now();
@@ -158,7 +169,7 @@ impl Drop for Exchange {
             patience.response_begun(now);
             patience.response_done(now);
             drop(patience);
-            self.tell(GONE, 0, true);
+            self.tell(unanswered(&self.line), 0, true);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::serving::{HeadWatch, Patience};
+use haul_plan::serving::{HeadWatch, Patience, Tired};
 use tokio::time::Instant;
 
 use super::exchange::Finished;
@@ -47,6 +47,8 @@ pub(crate) struct Line {
     lacks_body: AtomicBool,
     /// Whether a request's body was not read to its end.
     has_unread: AtomicBool,
+    /// Whether its peer was waited for long enough.
+    is_tired: AtomicBool,
     /// Bytes that were given to the system to be sent.
     sent: AtomicU64,
     /// Of those, bytes that the peer had taken at the last look.
@@ -63,6 +65,17 @@ impl Drop for Pause {
     fn drop(&mut self) {
         let now = self.0.now();
         self.0.patience().resume(now);
+    }
+}
+
+/// Settles a connection that is over: what has not left by now never will. Exchanges have their connection, so that its own end would
+/// never come while they are kept.
+#[derive(Debug)]
+pub(super) struct Over(Arc<Line>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.settle(true);
     }
 }
 
@@ -91,6 +104,7 @@ impl Line {
             is_last: AtomicBool::new(false),
             lacks_body: AtomicBool::new(false),
             has_unread: AtomicBool::new(false),
+            is_tired: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             wants_look: AtomicBool::new(false),
@@ -205,6 +219,18 @@ impl Line {
         !self.peer_ended.load(Ordering::Relaxed)
     }
 
+    /// Its peer was waited for long enough. Whether it can still be told so: a body that comes too slowly ends for whoever reads it, who
+    /// then answers. Over HTTP/2 it is the connection that is too slow, and not one body.
+    pub(super) fn tires(&self, tired: Tired) -> bool {
+        let was_tired = self.is_tired.swap(true, Ordering::Relaxed);
+        tired == Tired::SlowBody && !was_tired && !self.is_multiplexed()
+    }
+
+    /// Whether its peer was waited for long enough.
+    pub(crate) fn is_tired(&self) -> bool {
+        self.is_tired.load(Ordering::Relaxed)
+    }
+
     /// Bytes went to the system.
     pub(crate) fn went(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -256,9 +282,9 @@ impl Line {
         }
     }
 
-    /// The connection is over: what has not left by now never will.
-    pub(crate) fn ended(&self) {
-        self.settle(true);
+    /// What is to be dropped when the connection is over, also where it is dropped itself.
+    pub(super) fn over_at_end(self: &Arc<Self>) -> Over {
+        Over(Arc::clone(self))
     }
 
     fn settle(&self, is_cut_short: bool) {

@@ -6,6 +6,7 @@
 
 mod drive;
 mod exchange;
+mod late;
 mod line;
 mod minder;
 mod pace;

@@ -39,10 +39,11 @@ pub(crate) trait Tied: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sized {
     /// See [`Transport::poll_readable`].
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Makes a call as soon as the socket takes something.
+    /// Makes a call as soon as the socket has something, or takes something.
     fn poll_call<R>(
         &self,
         cx: &mut Context<'_>,
+        interest: Interest,
         call: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>>;
 }
@@ -64,11 +65,15 @@ macro_rules! tied {
             fn poll_call<R>(
                 &self,
                 cx: &mut Context<'_>,
+                interest: Interest,
                 mut call: impl FnMut() -> io::Result<R>,
             ) -> Poll<io::Result<R>> {
                 loop {
-                    ready!(self.poll_write_ready(cx))?;
-                    match self.try_io(Interest::WRITABLE, &mut call) {
+                    ready!(match interest.is_readable() {
+                        true => self.poll_read_ready(cx),
+                        false => self.poll_write_ready(cx),
+                    })?;
+                    match self.try_io(interest, &mut call) {
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         other => return Poll::Ready(other),
                     }
@@ -161,7 +166,7 @@ impl<T: Tied> Socket<T> {
             }
         }
         let socket = self.tied()?;
-        socket.poll_call(cx, || call(socket.as_fd()))
+        socket.poll_call(cx, Interest::WRITABLE, || call(socket.as_fd()))
     }
 }
 
@@ -171,6 +176,14 @@ impl<T: Tied> Transport for Socket<T> {
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.tied()?.poll_readable(cx)
+    }
+
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+        if let Some(done) = self.try_call(|socket| peek(socket)) {
+            return Poll::Ready(done);
+        }
+        let socket = self.tied()?;
+        socket.poll_call(cx, Interest::READABLE, || peek(socket.as_fd()))
     }
 
     fn unsent(&self) -> u64 {
@@ -265,6 +278,12 @@ impl<T: Tied> AsyncWrite for Socket<T> {
             Self::Lost => Poll::Ready(Ok(())),
         }
     }
+}
+
+fn peek(socket: impl AsFd) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    let (_, came) = retry_on_intr(|| rustix::net::recv(&socket, &mut byte[..], RecvFlags::PEEK))?;
+    Ok((came > 0).then_some(byte[0]))
 }
 
 fn write(socket: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {

@@ -26,6 +26,9 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
     /// Whether something has come, or the peer is gone: a hint, which may be wrong.
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
+    /// The next byte that its peer has sent, which stays where it is; `None`: there will be none.
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>>;
+
     /// Bytes that were given to the system and are not with the peer.
     fn unsent(&self) -> u64;
 
@@ -45,6 +48,10 @@ impl<S: Transport> Transport for TlsStream<S> {
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().0.poll_readable(cx)
+    }
+
+    fn poll_peek(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
     fn unsent(&self) -> u64 {

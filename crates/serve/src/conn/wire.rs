@@ -39,8 +39,8 @@ pub(crate) struct Wire<S> {
     ready: Range<u64>,
     /// What is being brought there.
     bringing: Option<Bringing>,
-    /// Bytes that were read and are to be read again.
-    again: Bytes,
+    /// Bytes that were read and are to be read again. In a box, since there are hardly ever any.
+    again: Option<Box<Bytes>>,
     /// What came first, while that may become HTTP/2's preface. `None` once it is known.
     first: Option<Vec<u8>>,
     /// How fast it may send. In a box, since most connections have no limit.
@@ -71,7 +71,7 @@ impl<S: Transport> Wire<S> {
             disk,
             ready: 0..0,
             bringing: None,
-            again: Bytes::new(),
+            again: None,
             first: Some(Vec::new()),
         }
     }
@@ -84,7 +84,7 @@ impl<S: Transport> Wire<S> {
 
     /// Whether something has come: a hint.
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.again.is_empty() {
+        if self.again.is_some() {
             return Poll::Ready(Ok(()));
         }
         self.stream.poll_readable(cx)
@@ -92,7 +92,7 @@ impl<S: Transport> Wire<S> {
 
     /// Bytes that came from here are to be read again.
     pub(crate) fn rewind(&mut self, bytes: Bytes) {
-        self.again = bytes;
+        self.again = (!bytes.is_empty()).then(|| Box::new(bytes));
     }
 
     /// Holds back the beginning of HTTP/2's preface until the rest is there: hyper takes a part of it for a bad request.
@@ -114,7 +114,8 @@ impl<S: Transport> Wire<S> {
         }
         if first.len() > came {
             buffer.set_filled(before);
-            self.again = std::mem::take(first).into();
+            let first = std::mem::take(first);
+            self.rewind(first.into());
             self.read_again(buffer);
         }
         self.first = None;
@@ -123,8 +124,13 @@ impl<S: Transport> Wire<S> {
 
     /// Gives some of what was read before.
     fn read_again(&mut self, buffer: &mut ReadBuf<'_>) {
-        let some = self.again.len().min(buffer.remaining());
-        buffer.put_slice(&self.again.split_to(some));
+        if let Some(again) = &mut self.again {
+            let some = again.len().min(buffer.remaining());
+            buffer.put_slice(&again.split_to(some));
+            if again.is_empty() {
+                self.again = None;
+            }
+        }
     }
 
     /// Looks how much the system has not sent, if somebody wants to know.
@@ -230,7 +236,7 @@ impl<S: Transport> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.again.is_empty() {
+        if self.again.is_some() {
             self.read_again(buffer);
             return Poll::Ready(Ok(()));
         }

@@ -1,8 +1,9 @@
 //! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
 
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
+use crate::access::Refusal;
 use crate::body::Body;
 use crate::store::StoreError;
 use crate::{Key, KeyError};
@@ -87,4 +88,28 @@ pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
         return not_allowed(&Method::PUT, false);
     }
     plain(status, error.to_string())
+}
+
+/// A name that is not ours (RFC 9110 15.5.20).
+pub(crate) fn misdirected() -> Answer {
+    let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
+        a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
+        or have the proxy in front send Host: localhost";
+    plain(StatusCode::MISDIRECTED_REQUEST, text)
+}
+
+/// A login that is missing, wrong or not enough.
+pub(crate) fn refused(refusal: &Refusal) -> Answer {
+    let mut answer = plain(refusal.status(), refusal.to_string());
+    for challenge in refusal.challenges.iter() {
+        answer
+            .headers_mut()
+            .append(WWW_AUTHENTICATE, challenge.clone());
+    }
+    if let Some(after) = refusal.retry_after() {
+        answer
+            .headers_mut()
+            .insert(RETRY_AFTER, after.as_secs().into());
+    }
+    answer
 }

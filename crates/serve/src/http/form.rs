@@ -43,7 +43,7 @@ pub(crate) async fn answer(
 ) -> Answer {
     let form = match Form::new(&kind, folder.clone(), body) {
         Ok(form) => form,
-        Err(error) => return refused(&error),
+        Err(error) => return refused(&line, &error),
     };
     match all(&line, form, &grant).await {
         Ok(()) => back(&folder),
@@ -52,7 +52,11 @@ pub(crate) async fn answer(
 }
 
 async fn all(line: &Arc<Line>, mut form: Form<Inbound>, grant: &Grant) -> Result<(), Answer> {
-    while let Some(key) = form.next_file().await.map_err(|error| refused(&error))? {
+    while let Some(key) = form
+        .next_file()
+        .await
+        .map_err(|error| refused(line, &error))?
+    {
         if !grant.may(Right::Write, &key) {
             return Err(plain(StatusCode::FORBIDDEN, "that file may not be written"));
         }
@@ -79,7 +83,11 @@ fn back(folder: &Key) -> Answer {
     answer
 }
 
-fn refused(error: &FormError) -> Answer {
+fn refused(line: &Line, error: &FormError) -> Answer {
+    // What is wrong with it is that the rest did not come.
+    if line.is_tired() {
+        return put::too_slow();
+    }
     let status = match error {
         FormError::NoForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::BAD_REQUEST,

@@ -1,10 +1,9 @@
-//! A file as an answer: conditions, ranges, and the road that its bytes take (RFC 9110 13 to 15.3.7).
+//! A file as an answer: conditions, ranges, and the fields that describe it (RFC 9110 13 to 15.3.7). How its bytes get there is in `roads`.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use haul_plan::serving::{
     Conditions, Current, Outcome, RangeLimits, Selection, for_one, repr_digest, select,
 };
@@ -18,17 +17,11 @@ use http::{Method, Response, StatusCode};
 use super::Server;
 use super::answer::{Answer, bare, plain};
 use super::multipart;
+use super::roads::Roads;
 use crate::Key;
-use crate::body::{Body, Piece, Reader};
+use crate::body::Body;
 use crate::conn::Line;
-use crate::sendfile::Mapped;
 use crate::store::{Meta, Object};
-
-/// Bytes up to which a body goes out with its head in one call: two copies of so little cost less than a second call.
-const LITTLE: u64 = 8 << 10;
-
-/// Bytes up to which a body that cannot be sent by the kernel is read as one piece.
-const SMALL: u64 = 64 << 10;
 
 /// RFC 9530.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -92,7 +85,11 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
             let mut roads = Roads::new(line, object, total);
             let parts = multipart::Parts::new(media_type(asked.key), meta.len);
             let kind = parts.media_type();
-            let mut answer = Response::new(parts.body(&ranges, |range| roads.piece(range)));
+            let body = parts.body(&ranges, |range, is_last| match is_last {
+                true => roads.last(range),
+                false => (None, roads.piece(range)),
+            });
+            let mut answer = Response::new(body);
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             describe(server, asked, meta, answer.headers_mut());
             answer.headers_mut().insert(CONTENT_TYPE, kind);
@@ -194,77 +191,6 @@ fn unsatisfiable(len: u64) -> Answer {
 fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
     let text = format!("bytes {}-{}/{len}", range.start, range.end - 1);
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("bytes */*"))
-}
-
-/// How ranges of one file are sent on one connection.
-struct Roads<'a> {
-    line: &'a Line,
-    object: &'a Arc<Object>,
-    /// Where the kernel sends it.
-    mapped: Option<Arc<Mapped>>,
-    /// Whether it is little.
-    is_small: bool,
-}
-
-impl<'a> Roads<'a> {
-    /// For `total` bytes of an object.
-    fn new(line: &'a Line, object: &'a Arc<Object>, total: u64) -> Self {
-        let is_small = total <= SMALL;
-        let ledger = line.lends().filter(|_| total > LITTLE);
-        // Without room for a mapping it is read, as it is everywhere else.
-        let mapped = ledger.and_then(|ledger| {
-            let mapped = Mapped::new(Arc::clone(object))?;
-            ledger.lend(&mapped);
-            Some(mapped)
-        });
-        Self {
-            line,
-            object,
-            mapped,
-            is_small,
-        }
-    }
-
-    /// A body that is one range.
-    fn whole(&mut self, range: Range<u64>) -> Body {
-        match self.piece(range) {
-            Piece::Bytes(bytes) => Body::Whole(bytes),
-            reader @ Piece::Reader(_) => Body::pieces([reader]),
-        }
-    }
-
-    /// A range.
-    fn piece(&mut self, range: Range<u64>) -> Piece {
-        if range.is_empty() {
-            return Piece::Bytes(Bytes::new());
-        }
-        if let Some(slice) = self
-            .mapped
-            .as_ref()
-            .and_then(|mapped| mapped.slice(range.clone()))
-        {
-            return Piece::Bytes(slice);
-        }
-        if self.is_small
-            && let Some(bytes) = self.read_now(&range)
-        {
-            return Piece::Bytes(bytes);
-        }
-        Piece::Reader(Box::new(Reader::new(
-            Arc::clone(self.object),
-            self.line.server.disk.clone(),
-            range,
-        )))
-    }
-
-    /// All of a range, if it is in memory.
-    fn read_now(&self, range: &Range<u64>) -> Option<Bytes> {
-        let len = usize::try_from(range.end - range.start).ok()?;
-        let mut buffer = vec![0; len];
-        let read = self.object.read_now(&mut buffer, range.start).ok()??;
-        // Less would be a file that has become shorter: its reader says so.
-        (read == len).then(|| buffer.into())
-    }
 }
 
 #[cfg(test)]

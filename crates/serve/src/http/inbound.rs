@@ -20,6 +20,9 @@ pub(crate) enum InboundError {
     /// It ended as if it were whole, and is not: an HTTP/2 stream may be reset without an error.
     #[error("the body ended before its end")]
     Short,
+    /// It was waited for long enough.
+    #[error("the body came too slowly")]
+    Slow,
 }
 
 /// The body of one request.
@@ -76,6 +79,9 @@ impl Stream for Inbound {
             this.has_begun = true;
             let now = this.line.now();
             this.line.patience().body_begun(now);
+        }
+        if this.line.is_tired() {
+            return Poll::Ready(Some(Err(InboundError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;

@@ -1,8 +1,8 @@
 //! What requests mean, and what is answered.
 //!
-//! [`Service`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over: to `get` for
-//! files (with `multipart` for several ranges), to `folder` for listings, to `put` and `form` for what comes in (an `inbound` body). What is no
-//! file is in `answer`.
+//! [`Service`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over to `methods`,
+//! which ask `get` for files (with `multipart` for several ranges and `roads` for their bytes), `folder` for listings, `put` and `form` for what comes
+//! in (an `inbound` body). What is no file is in `answer`; a `reply` is an answer, now or later.
 
 mod answer;
 mod folder;
@@ -10,8 +10,11 @@ mod form;
 mod gather;
 mod get;
 mod inbound;
+mod methods;
 mod multipart;
 mod put;
+mod reply;
+mod roads;
 mod server;
 mod service;
 

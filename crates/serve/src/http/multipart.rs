@@ -34,16 +34,18 @@ impl Parts {
             .unwrap_or_else(|_| HeaderValue::from_static("multipart/byteranges"))
     }
 
-    /// The answer's body, from the bodies of its parts.
+    /// The answer's body, from the bodies of its parts; `piece` is told whether it is the last one.
     pub(crate) fn body(
         &self,
         ranges: &[Range<u64>],
-        mut piece: impl FnMut(Range<u64>) -> Piece,
+        mut piece: impl FnMut(Range<u64>, bool) -> (Option<Piece>, Piece),
     ) -> Body {
-        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
+        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 2);
         for (index, range) in ranges.iter().enumerate() {
             pieces.push(Piece::Bytes(self.head(index, range).into()));
-            pieces.push(piece(range.clone()));
+            let (before, end) = piece(range.clone(), index + 1 == ranges.len());
+            pieces.extend(before);
+            pieces.push(end);
         }
         pieces.push(Piece::Bytes(
             format!("\r\n--{}--\r\n", self.boundary).into(),

@@ -1,12 +1,12 @@
 //! What all connections of a server share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use haul_plan::serving::PatienceOptions;
 use http::HeaderValue;
 
-use crate::access::{Access, Cors};
+use crate::access::{Access, Cors, Hosts};
 use crate::conn::Total;
 use crate::observe::{AccessLog, Metrics};
 use crate::store::{Disk, Store};
@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub access: Access,
     /// Which other sites' pages may.
     pub cors: Option<Cors>,
+    /// By which names it may be asked for over TCP without TLS; `None`: by any.
+    pub hosts: Option<Hosts>,
     /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
     /// What files are sent with as Cache-Control.
@@ -40,6 +42,7 @@ impl Default for ServerOptions {
         Self {
             access: Access::open(),
             cors: None,
+            hosts: None,
             max_body: None,
             cache_control: None,
             patience: PatienceOptions::default(),
@@ -64,6 +67,8 @@ pub struct Server {
     pub(crate) totals: Totals,
     /// How often a connection came to rest.
     rests: AtomicU64,
+    /// Whether what is under way now is dropped: it was not the client that went.
+    is_cut_off: AtomicBool,
 }
 
 /// Limits of all connections, each way.
@@ -90,6 +95,7 @@ impl Server {
             store,
             disk,
             options,
+            is_cut_off: AtomicBool::new(false),
         }
     }
 
@@ -109,5 +115,15 @@ impl Server {
     /// A connection comes to rest.
     pub(crate) fn comes_to_rest(&self) {
         self.rests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is under way from here on is dropped.
+    pub(crate) fn cuts_off(&self) {
+        self.is_cut_off.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Relaxed)
     }
 }

@@ -8,6 +8,8 @@
 mod client;
 mod harness;
 mod http2;
+mod logged;
+mod mistaken;
 mod multipart;
 mod rows_answers;
 mod rows_counted;

@@ -1,7 +1,9 @@
-//! D13: files that are cut short, emptied or grown while they are sent.
+//! D13: files that are cut short, emptied, grown or overwritten while they are sent.
 
 use std::fs::File;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, SystemTime};
 
 use haul_lab::Content;
 use http::Request;
@@ -29,18 +31,28 @@ enum Done {
     Torn,
     /// There is more.
     Grown,
+    /// There are other bytes, as many.
+    Overwritten,
 }
 
 impl Done {
-    const ALL: [Self; 4] = [Self::Emptied, Self::Halved, Self::Torn, Self::Grown];
+    const ALL: [Self; 5] = [
+        Self::Emptied,
+        Self::Halved,
+        Self::Torn,
+        Self::Grown,
+        Self::Overwritten,
+    ];
 
     fn to(self, served: &Served) {
-        let mut file = File::options()
-            .append(true)
-            .open(served.root().join("f"))
-            .unwrap();
+        let path = served.root().join("f");
+        let mut file = File::options().append(true).open(&path).unwrap();
         let half = file.metadata().unwrap().len() / 2;
         match self {
+            Self::Overwritten => {
+                let file = File::options().write(true).open(&path).unwrap();
+                file.write_all_at(b"other", half).unwrap();
+            }
             Self::Emptied => file.set_len(0).unwrap(),
             Self::Halved => file.set_len(half).unwrap(),
             Self::Torn => file.set_len(half + 1234).unwrap(),
@@ -55,19 +67,31 @@ struct Came {
     is_whole: bool,
 }
 
+/// A file that was last written long ago: not within the same tick of the file system's clock as what is done to it.
+fn old_file(served: &Served, bytes: &[u8]) {
+    let path = served.file("f", bytes);
+    let file = File::options().write(true).open(path).unwrap();
+    let then = SystemTime::now() - Duration::from_secs(3600);
+    file.set_modified(then).unwrap();
+}
+
 #[test]
-fn d13_a_file_that_shrinks_ends_the_answer_and_not_the_server() {
+fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
     let served = Served::start();
     served.file("other", "as ever");
     for road in Road::ALL {
         let file = Content::random(13, length(road)).to_vec();
         for done in Done::ALL {
-            served.file("f", &file);
+            old_file(&served, &file);
             let came = read(&served, road, done);
             let why = format!("{road:?} {done:?}: {} bytes", came.bytes.len());
-            assert_eq!(came.is_whole, done == Done::Grown, "{why}");
-            assert!(file.starts_with(&came.bytes), "{why}");
-            assert!(came.is_whole == (came.bytes.len() == file.len()), "{why}");
+            assert!(!came.is_whole, "{why}");
+            // Of one that was overwritten, what came may be of both versions: that is why it is cut short.
+            assert!(
+                done == Done::Overwritten || file.starts_with(&came.bytes),
+                "{why}"
+            );
+            assert!(came.bytes.len() < file.len(), "{why}");
             // The next one is served, of this file as it is now and of others.
             assert_eq!(
                 served.ask(road, "GET", "/other", &[]).text(),
@@ -82,6 +106,54 @@ fn d13_a_file_that_shrinks_ends_the_answer_and_not_the_server() {
                 "{why}"
             );
         }
+    }
+}
+
+#[test]
+fn d13_ranges_of_a_file_that_changes_end_early() {
+    let served = Served::start();
+    let file = Content::random(13, 16 << 20).to_vec();
+    // The last of several is large, or small.
+    for ranges in [
+        "bytes=1-15000000",
+        "bytes=0-99,1000-15000000",
+        "bytes=0-15000000,15000002-15000010",
+    ] {
+        for road in Road::FIRST {
+            for is_changed in [true, false] {
+                old_file(&served, &file);
+                let mut client = Client::on(&served, road);
+                client.send(request("GET", "/f", &[("Range", ranges)]));
+                let head = client.head();
+                assert_eq!(head.status, 206);
+                client.take(100_000).unwrap();
+                if is_changed {
+                    Done::Overwritten.to(&served);
+                }
+                let length: usize = head.field("content-length").unwrap().parse().unwrap();
+                let rest = client.take(length - 100_000);
+                assert_eq!(rest.is_err(), is_changed, "{ranges} {road:?}");
+            }
+        }
+    }
+}
+
+/// A file that another takes the place of is the same file still, whatever that does to its links.
+#[test]
+fn d13_a_file_that_is_replaced_is_sent_to_its_end() {
+    let served = Served::start();
+    for road in Road::FIRST {
+        let file = Content::random(13, length(road)).to_vec();
+        old_file(&served, &file);
+        let mut client = Client::on(&served, road);
+        client.send(request("GET", "/f", &[]));
+        client.head();
+        let begin = client.take(100_000).unwrap();
+        let new = served.file("new", "new");
+        std::fs::rename(new, served.root().join("f")).unwrap();
+        let rest = client.take(file.len() - begin.len()).unwrap();
+        assert!(file == [begin, rest].concat(), "{road:?}");
+        assert_eq!(served.get("/f").text(), "new");
     }
 }
 

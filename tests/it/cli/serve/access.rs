@@ -61,6 +61,24 @@ async fn warned(haul: &Haul, args: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_for_nobody_is_warned_of() {
+    let haul = shelf();
+    let empty = haul.write("empty", "# nobody yet\n");
+    for (flags, is_warned) in [
+        (&["--auth-file", &empty][..], true),
+        (&["--token-file", &empty], true),
+        (&["--auth-file", &empty, "--anonymous", "ro"], false),
+        (&["--auth-file", &empty, "--token", "t:ro"], false),
+        (&[], false),
+    ] {
+        let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
+        let said = warned(&haul, &args).await;
+        let told = said.contains("nobody may do anything");
+        assert_eq!(told, is_warned, "{flags:?}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_strangers_could_do_is_warned_of() {
     let haul = shelf();
     let open = "may put and delete files";

@@ -65,7 +65,8 @@ async fn a_second_signal_does_not_wait() {
     served.running.signal(Signal::INT);
     served.running.until("have 3600 s to end").await;
     served.running.signal(Signal::TERM);
-    served.running.end().await.assert_code(130);
+    let ran = served.running.end().await;
+    ran.assert_code(130).assert_says("haul: stopping at once");
     assert!(!haul.path("d/up.txt").exists());
 }
 

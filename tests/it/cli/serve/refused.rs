@@ -76,6 +76,48 @@ async fn certificates() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_and_times() {
+    let haul = shelf();
+    let said = [
+        refused(&haul, &["d", "--max-connections", "0"], 2).await,
+        refused(
+            &haul,
+            &["d", "--max-connections", "99999999999999999999"],
+            2,
+        )
+        .await,
+        refused(&haul, &["d", "--max-connections", "many"], 2).await,
+        refused(&haul, &["d", "--grace", "0"], 2).await,
+        refused(&haul, &["d", "--grace", "2000d"], 2).await,
+        refused(&haul, &["d", "--grace", "soon"], 2).await,
+        refused(&haul, &["d", "--allow-host", "http://a.example"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-numbers", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn logins() {
+    let haul = shelf().with("HAUL_AUTH", "# of the office\na:b:ro\n\nc:s3cret");
+    let of_variable = refused(&haul, &["d"], 2).await;
+    assert!(!of_variable.contains("s3cret"));
+    let haul = shelf();
+    haul.write("lines", "# nobody\n\nme:hash:ro\n");
+    let said = [
+        of_variable,
+        refused(&haul, &["d", "--auth", "a:b:rx"], 2).await,
+        refused(&haul, &["d", "--auth", "a:b:c:rw"], 2).await,
+        refused(&haul, &["d", "--auth", "a:b"], 2).await,
+        refused(&haul, &["d", "--token", "t:rx"], 2).await,
+        refused(&haul, &["d", "--auth-file", "d"], 2).await,
+        refused(&haul, &["d", "--auth-file", "none"], 2).await,
+        refused(&haul, &["d", "--auth-file", "lines"], 2).await,
+        refused(&haul, &["d", "--token-file", "d"], 2).await,
+        refused(&haul, &["d", "--sign-key", "d"], 2).await,
+    ];
+    insta::assert_snapshot!("refused-logins", said.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_descriptors_are_told_before_anybody_connects() {
     let haul = shelf();
     for (way, said) in [

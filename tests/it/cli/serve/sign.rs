@@ -63,6 +63,8 @@ async fn what_cannot_be_signed_is_told() {
         &[url, "--key", "none"],
         &[url, "--key", "short"],
         &["files.example/a.txt", "--key", "long"],
+        &["ftp://files.example/a.txt", "--key", "long"],
+        &[url, "--key", "."],
         &["https://files.example/a%2fb", "--key", "long"],
         &[url, "--key", "long", "--method", "POST"],
         &[url, "--key", "long", "--expires", "soon"],

@@ -141,6 +141,39 @@ async fn a_certificate_is_shown_and_read_again_when_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_has_expired_is_shown_and_warned_of() {
+    let haul = shelf();
+    let authority = Authority::new();
+    let both = |issued: &haul_lab::Issued| format!("{}{}", issued.certificate, issued.key);
+    let cert = haul.write("both.pem", both(&authority.issue_expired(&["127.0.0.1"])));
+    let mut served = serve(&haul, &["--cert", &cert]).await;
+    let warning = "both.pem expired on ";
+    let line = served.running.until(warning).await;
+    assert!(
+        line.contains("warning: ") && line.contains("renewed"),
+        "{line}"
+    );
+    let url = format!("https://{}/a.txt", served.address);
+    haul.run(&["get", "-k", "-o", "1", &url])
+        .await
+        .assert_code(0);
+    // Read again it is no better.
+    served.running.signal(rustix::process::Signal::HUP);
+    served.running.until(warning).await;
+    served.running.until("haul: reloaded").await;
+    // What failed is not called reloaded.
+    std::fs::remove_file(&cert).unwrap();
+    served.running.signal(rustix::process::Signal::HUP);
+    served
+        .running
+        .until("the certificate stays as it was")
+        .await;
+    let ran = served.end().await;
+    ran.assert_code(0);
+    assert!(!ran.stderr.contains("haul: reloaded"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn quiet_is_quiet() {
     let haul = shelf();
     let socket = haul.path("s.sock");

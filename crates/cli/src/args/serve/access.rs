@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use haul_serve::access::{Origins, Scope};
 
-use crate::args::values::SecretText;
+use crate::args::values::{SecretText, host_name};
 
 /// Who may do what. With none of these everybody may do all that the server does.
 #[derive(Debug, Args)]
@@ -73,4 +73,10 @@ pub(crate) struct CorsArgs {
     /// Let them use the logins that browsers have stored.
     #[arg(long)]
     pub(crate) cors_credentials: bool,
+    /// Be asked for by this name, too; `*` is any. Repeatable.
+    ///
+    /// Without logins, on loopback alone and without TLS, requests for other names than this machine's own are refused: a page of a
+    /// stranger whose name leads here could read and write everything (DNS rebinding). A proxy in front may send such a name.
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub(crate) allow_host: Vec<String>,
 }

@@ -7,6 +7,7 @@ mod choice;
 mod credentials;
 mod duration;
 mod header;
+mod host;
 mod listen;
 mod proxy;
 mod resolve;
@@ -21,6 +22,7 @@ pub(crate) use choice::choice;
 pub(crate) use credentials::{Bearer, User, token};
 pub(crate) use duration::Duration;
 pub(crate) use header::Field;
+pub(crate) use host::host_name;
 pub(crate) use listen::listen;
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
@@ -47,7 +49,8 @@ impl ValueError {
         }
     }
 
-    fn hint(self, hint: impl Into<String>) -> Self {
+    /// What to write instead.
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -114,14 +117,18 @@ pub(crate) fn many(text: &str) -> Result<usize, ValueError> {
 }
 
 fn within(text: &str, most: usize, what: &str) -> Result<usize, ValueError> {
-    let number = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| {
-        ValueError::new(format!("{} is no {what}", quoted(text))).hint(format!("from 1 to {most}"))
-    })
+    let wrong = match text.trim().parse::<u128>() {
+        Ok(0) => "too few".to_owned(),
+        Ok(number) => match usize::try_from(number)
+            .ok()
+            .filter(|number| *number <= most)
+        {
+            Some(number) => return Ok(number),
+            None => "too many".to_owned(),
+        },
+        Err(_) => format!("no {what}"),
+    };
+    Err(ValueError::new(format!("{} is {wrong}", quoted(text))).hint(format!("from 1 to {most}")))
 }
 
 /// A value of the header field Cache-Control.

@@ -165,7 +165,8 @@ impl<'a> Attendant<'a> {
             Chore::Again(looked) => {
                 tell(looked, self.is_quiet);
                 told(self.notify.ready());
-                if !self.is_quiet {
+                // Of what failed it was told why.
+                if !self.is_quiet && !matches!(looked, Some(Err(_))) {
                     note("haul: reloaded");
                 }
             }

@@ -1,9 +1,10 @@
 //! What is told at the start: what is served, where, to whom, and what is likely not meant.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use haul_serve::listen::Local;
-use haul_serve::listen::tls::Tls;
+use haul_serve::listen::tls::{OutOfDate, Tls};
 use haul_serve::store::Store;
 
 use super::doors::{Doors, is_public, urls};
@@ -25,12 +26,15 @@ pub(super) struct Banner {
     pub(super) cleaned: usize,
     /// Sockets that were handed over in vain.
     pub(super) left: Vec<String>,
+    /// Certificates whose time is not now.
+    pub(super) out_of_date: Vec<OutOfDate>,
 }
 
 impl Banner {
     /// Of doors that were opened to a store.
     pub(super) fn of(doors: &Doors, store: &Store, admin: Vec<Local>) -> Self {
         let own = |tls: &&Tls| tls.own.is_some();
+        let files = doors.tls.as_ref().map(|tls| &tls.certificates);
         let fingerprints = doors.tls.as_ref().filter(own);
         let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
         Self {
@@ -40,6 +44,7 @@ impl Banner {
             admin,
             cleaned: store.cleaned(),
             left: doors.left.clone(),
+            out_of_date: files.map_or_else(Vec::new, |files| files.out_of_date(SystemTime::now())),
         }
     }
 
@@ -112,6 +117,7 @@ impl Banner {
         if self.admin.iter().any(is_public) {
             warnings.push("--admin is open to other machines, and has no logins".to_owned());
         }
+        warnings.extend(self.out_of_date.iter().map(ToString::to_string));
         if !self.left.is_empty() {
             warnings.push(format!(
                 "sockets were handed over that nobody listens on ({}): -l systemd takes them",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use haul_serve::Server;
 use haul_serve::accept::Crew;
+use haul_serve::access::Hosts;
 use haul_serve::listen::tls::{Pair, Tls, TlsError, own_names};
 use haul_serve::listen::{BindOptions, Bound, Handed, Local, SocketFile, bind};
 
@@ -58,6 +59,23 @@ impl Doors {
     /// Where they are.
     pub(super) fn locals(&self) -> Vec<Local> {
         self.bound.iter().map(|bound| bound.local.clone()).collect()
+    }
+
+    /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`Hosts`].
+    pub(super) fn hosts(&self, settings: &ServeSettings) -> Option<Hosts> {
+        let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
+        let is_trusting = self.tls.is_none() && settings.server.access.is_open();
+        let allowed = settings
+            .hosts
+            .clone()
+            .filter(|_| is_private && is_trusting)?;
+        let own = own_names(&[]);
+        // As it is called by multicast DNS.
+        let local = own
+            .iter()
+            .map(|name| name.split('.').next().unwrap_or(name));
+        let local: Vec<String> = local.map(|name| format!("{name}.local")).collect();
+        Some(Hosts::new(allowed.into_iter().chain(own).chain(local)))
     }
 
     /// Lets a crew in.

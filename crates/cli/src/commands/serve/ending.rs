@@ -39,6 +39,9 @@ pub(super) async fn end(
             wanted = signals.next() => if wanted == Wanted::End { break },
         }
     }
+    if !is_quiet {
+        note("haul: stopping at once");
+    }
     aborter.cancel();
     // Uploads are dropped and their temporaries removed; what hangs in a disk is not waited for.
     match tokio::time::timeout(LAST, ending.join_next()).await {

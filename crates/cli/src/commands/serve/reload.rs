@@ -4,8 +4,9 @@
 //! by the one loop that tells everything.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use haul_serve::listen::tls::{Certificates, Reloaded, TlsError};
+use haul_serve::listen::tls::{Certificates, OutOfDate, Reloaded, TlsError};
 use haul_serve::observe::AccessLog;
 
 use crate::message::{self, note, warning_text};
@@ -19,14 +20,14 @@ pub(super) struct Reload {
     pub(super) log: Option<Arc<AccessLog>>,
 }
 
-/// What came of a look at the certificates.
-pub(super) type Looked = Option<Result<Reloaded, TlsError>>;
+/// What came of a look at the certificates, and those whose time is not now.
+pub(super) type Looked = Option<Result<(Reloaded, Vec<OutOfDate>), TlsError>>;
 
 impl Reload {
     /// Reads certificates again if their files have changed. Blocks.
     pub(super) fn look(&self) -> Looked {
         let certificates = self.certificates.as_ref()?;
-        certificates.has_changed().then(|| certificates.reload())
+        certificates.has_changed().then(|| reload(certificates))
     }
 
     /// Reads certificates again and has a new log begun, changed or not. Blocks.
@@ -34,17 +35,27 @@ impl Reload {
         if let Some(log) = &self.log {
             log.reopen();
         }
-        Some(self.certificates.as_ref()?.reload())
+        Some(reload(self.certificates.as_ref()?))
     }
+}
+
+fn reload(certificates: &Certificates) -> Result<(Reloaded, Vec<OutOfDate>), TlsError> {
+    let reloaded = certificates.reload()?;
+    Ok((reloaded, certificates.out_of_date(SystemTime::now())))
 }
 
 /// Tells what came of it.
 pub(super) fn tell(looked: &Looked, is_quiet: bool) {
     match looked {
-        Some(Ok(Reloaded::Replaced)) if !is_quiet => {
-            note("haul: new connections are met with the new certificate");
+        None => {}
+        Some(Ok((reloaded, out_of_date))) => {
+            if *reloaded == Reloaded::Replaced && !is_quiet {
+                note("haul: new connections are met with the new certificate");
+            }
+            for one in out_of_date {
+                note(&warning_text(&message::harmless(&one.to_string())));
+            }
         }
-        None | Some(Ok(_)) => {}
         // Wanted or not: whoever replaced a file must learn that it is not in use.
         Some(Err(error)) => {
             let text = message::chain(error);

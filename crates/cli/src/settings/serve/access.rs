@@ -5,12 +5,14 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use haul_net::Secret;
 use haul_serve::access::{
-    Access, AccessOptions, Anonymous, AuthFile, FileError, FileErrorKind, Right, Scope, TokenFile,
+    Access, AccessOptions, Anonymous, AuthFile, FileError, FileErrorKind, Right, RuleError, Scope,
+    TokenFile,
 };
 use haul_serve::store::StoreOptions;
 
@@ -41,6 +43,12 @@ impl Who {
     /// Whether passwords or tokens are sent.
     pub(crate) fn has_secrets(&self) -> bool {
         self.users + self.tokens > 0
+    }
+
+    /// Whether there is nobody who may do anything.
+    fn is_nobody(&self) -> bool {
+        let others = self.others.as_ref();
+        self.users + self.tokens == 0 && !self.signed && others.is_some_and(Vec::is_empty)
     }
 
     /// Whether strangers may write, in a store where somebody may.
@@ -99,6 +107,10 @@ pub(super) fn access(
         .map_err(|error| SettingError::new("the logins contradict each other").because(error))?;
     if access.is_open() {
         who.others = None;
+    } else if who.is_nobody() {
+        warnings.push(
+            "nobody may do anything: there is no login, and no token, in what was given".to_owned(),
+        );
     } else if store.writable && !may_write {
         warnings.push("--writable, and nobody may write: rw in a rule lets somebody".to_owned());
     }
@@ -136,7 +148,7 @@ fn each<T>(
 }
 
 /// What a flag and a variable say, the flag first.
-fn rules<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+fn rules<T: FromStr<Err = RuleError>>(
     (flag, typed): (&str, &[SecretText]),
     (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
 ) -> Result<Vec<T>, SettingError> {
@@ -146,16 +158,27 @@ fn rules<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
     Ok(rules)
 }
 
-fn rule<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
-    place: &str,
-    text: &Secret,
-) -> Result<T, SettingError> {
-    let wrong = |error| SettingError::new(format!("{place} cannot be used")).because(error);
+fn rule<T: FromStr<Err = RuleError>>(place: &str, text: &Secret) -> Result<T, SettingError> {
+    let wrong = |error| {
+        let hint = match error {
+            RuleError::Login | RuleError::Token | RuleError::Scope(_) => {
+                Some("ro may read, rw also write; rw:/in both beneath /in alone")
+            }
+            RuleError::Colons(_) => Some("--auth-file FILE names a file of logins"),
+            RuleError::NoPassword => Some("is it from a variable that is not set?"),
+            _ => None,
+        };
+        let told = SettingError::new(format!("{place} cannot be used")).because(error);
+        match hint {
+            Some(hint) => told.hint(hint),
+            None => told,
+        }
+    };
     text.expose().parse().map_err(wrong)
 }
 
-/// The rules in a variable, a line each.
-fn of_variable<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
+/// The rules in a variable, a line each; `#` begins a comment.
+fn of_variable<T: FromStr<Err = RuleError>>(
     name: &str,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<T>, SettingError> {
@@ -165,9 +188,13 @@ fn of_variable<T: FromStr<Err: std::error::Error + Send + Sync + 'static>>(
     let value = value
         .into_string()
         .map_err(|_| SettingError::new(format!("the variable {name} is not UTF-8")))?;
-    let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
-    let place = format!("the variable {name}");
-    let rules = lines.map(|line| rule(&place, &Secret::new(line.to_owned())));
+    // As in files.
+    let lines = value.lines().map(str::trim).zip(1_usize..);
+    let said = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let rules = said.map(|(line, number)| {
+        let place = format!("the variable {name}, line {number},");
+        rule(&place, &Secret::new(line.to_owned()))
+    });
     let rules: Vec<T> = rules.collect::<Result<_, _>>()?;
     if rules.is_empty() {
         return Err(
@@ -185,6 +212,12 @@ fn file(flag: &str, error: FileError) -> SettingError {
             Some("`htpasswd -nB USER` prints a line with a hash; add :ro or :rw to it")
         }
         FileErrorKind::Parts => Some("`htpasswd -nB USER` prints the first two parts"),
+        FileErrorKind::Io(error) => match error.kind() {
+            ErrorKind::IsADirectory => Some("name the file itself, which has a line for each"),
+            ErrorKind::NotFound => Some("name a file with a line for each"),
+            ErrorKind::PermissionDenied => Some("it must be readable for whom this runs as"),
+            _ => None,
+        },
         _ => None,
     };
     let told = SettingError::new(format!("{flag} cannot be used")).because(error);

@@ -212,15 +212,21 @@ fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
             .map_err(|error| chain(&error))
     };
     assert_eq!(
-        of("HAUL_AUTH", "a:b:rw\n\n c:d:ro:/x \n"),
+        of("HAUL_AUTH", "a:b:rw\n\n # both\n c:d:ro:/x \n"),
         Ok("to 2 users".into())
     );
     assert_eq!(of("HAUL_TOKEN", "t:rw"), Ok("to 1 token".into()));
-    for (name, value) in [("HAUL_AUTH", ""), ("HAUL_AUTH", " \n"), ("HAUL_TOKEN", "")] {
+    for (name, value) in [
+        ("HAUL_AUTH", ""),
+        ("HAUL_AUTH", " \n# none\n"),
+        ("HAUL_TOKEN", ""),
+    ] {
         let error = of(name, value).unwrap_err();
         assert_eq!(error, format!("the variable {name} is set and empty"));
     }
     let error = of("HAUL_AUTH", "a:s3cret").unwrap_err();
-    assert!(error.starts_with("the variable HAUL_AUTH cannot be used: a login is written"));
+    assert!(
+        error.starts_with("the variable HAUL_AUTH, line 1, cannot be used: a login is written")
+    );
     assert!(!error.contains("s3cret"));
 }

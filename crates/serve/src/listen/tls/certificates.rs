@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::SystemTime;
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
@@ -15,6 +16,7 @@ use rustls::{SignatureScheme, client::verify_server_name};
 use sha2::{Digest as _, Sha256};
 
 use super::files::{Stamp, load};
+use super::validity::{self, OutOfDate};
 use super::{Pair, TlsError};
 
 /// What clients are shown. One at least.
@@ -109,6 +111,18 @@ impl Certificates {
             .filter_map(|certified| certified.cert.first());
         own.map(|certificate| Fingerprint(Sha256::digest(certificate).into()))
             .collect()
+    }
+
+    /// Those in use whose time is over by now, or has not come.
+    #[must_use]
+    pub fn out_of_date(&self, now: SystemTime) -> Vec<OutOfDate> {
+        let current = self.current();
+        let both = self.pairs.iter().zip(&*current);
+        let found = both.filter_map(|(pair, certified)| {
+            let own = certified.cert.first()?;
+            validity::at(&pair.certificate, own, &self.provider, now)
+        });
+        found.collect()
     }
 
     fn current(&self) -> Current {

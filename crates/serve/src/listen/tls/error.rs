@@ -61,6 +61,12 @@ pub enum TlsError {
         /// Why.
         source: rustls::Error,
     },
+    /// As certificates were before 1996. No client of today takes one.
+    #[error("the certificate in {} is of version 1 of X.509, and cannot be used", path.display())]
+    Old {
+        /// The certificate's file.
+        path: PathBuf,
+    },
     /// The key belongs to a certificate that is not the first of its file.
     #[error("{} does not begin with the server's own certificate", path.display())]
     Order {
@@ -121,6 +127,11 @@ impl TlsError {
                  that with chmod 600",
                 path.display()
             ),
+            Self::Old { .. } => {
+                "have it issued with the names that it is for, which makes it one of version 3: openssl req -x509 -newkey rsa:2048 \
+                 -nodes -keyout key.pem -out certificate.pem -subj /CN=NAME -addext subjectAltName=DNS:NAME"
+                    .into()
+            }
             Self::Order { .. } => {
                 "put the server's certificate first, then those that lead to the authority".into()
             }

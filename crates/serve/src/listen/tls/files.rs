@@ -59,8 +59,16 @@ pub(super) fn load(pair: &Pair, provider: &CryptoProvider) -> Result<Arc<Certifi
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(mismatch(&certified, pair))
         }
+        Err(error) if is_old(&error) => Err(TlsError::Old {
+            path: pair.certificate.clone(),
+        }),
         Err(error) => Err(unusable(error)),
     }
+}
+
+/// Whether it is the version that is wrong. The library beneath says so, and its types are not this crate's.
+fn is_old(error: &Error) -> bool {
+    format!("{error:?}").contains("UnsupportedCertVersion")
 }
 
 /// Which of two mistakes it is: two files that do not belong together, or a chain that was put together from the wrong end.

@@ -11,6 +11,7 @@ mod files;
 mod own;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use rustls::server::ServerSessionMemoryCache;
 pub use certificates::{Certificates, Fingerprint, Reloaded};
 pub use error::TlsError;
 pub use own::own_names;
+pub use validity::{OutOfDate, When};
 
 /// How many sessions are kept of clients that take no tickets, which are few and old. Each is some hundred bytes.
 const SESSIONS: usize = 4096;

@@ -8,6 +8,7 @@ mod reloads;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use haul_lab::{Authority, Issued};
 use rustls::pki_types::pem::PemObject as _;
@@ -244,4 +245,52 @@ fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
     let key = fs::read_to_string(shown.pair().key).unwrap();
     let secret = key.lines().nth(1).unwrap();
     assert!(!format!("{:?}", made(shown.pair()).unwrap()).contains(secret));
+}
+
+/// Of version 1, for a hundred years: `openssl x509 -req -signkey` made it, without extensions.
+const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
+    MIIBJDCBywIUEl+SC/SQ+J8bzBh6B4QOJURKBqswCgYIKoZIzj0EAwIwFDESMBAG\n\
+    A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTIwNDcyN1oYDzIxMjYxMDI4MjA0NzI3\n\
+    WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC\n\
+    AAS//GTTOPxFc7f02QyKJwWIDo7UwaNlxQJuL3IHN0KgUUSTBSb/6o83LIPxBwI8\n\
+    OCvRSMbA2t/Kzqz463g1LvgRMAoGCCqGSM49BAMCA0gAMEUCIF2CyGajJwvtRCta\n\
+    7lXmxBoajE8GjdbjAdWTNVtRGryZAiEA+A2HZZA6gTQJhPfIgysHTTJXn2hMqnPS\n\
+    E8eQpgtp12A=\n\
+    -----END CERTIFICATE-----\n";
+#[test]
+fn a_certificate_of_version_1_is_told() {
+    let shown = Shown::new();
+    fs::write(shown.pair().certificate, OLD).unwrap();
+    let error = made(shown.pair()).unwrap_err();
+    assert!(matches!(error, TlsError::Old { .. }), "{error:?}");
+    assert!(error.to_string().contains("certificate.pem"), "{error}");
+    assert!(error.hint().unwrap().contains("subjectAltName"));
+}
+
+#[test]
+fn a_certificate_out_of_its_time_is_used_and_told() {
+    let shown = Shown::new();
+    let now = SystemTime::now();
+    let out = |tls: &Tls, now| tls.certificates.out_of_date(now);
+    let tls = made(shown.pair()).unwrap();
+    assert_eq!(out(&tls, now), []);
+    // Its own end shows when the time comes.
+    let year = Duration::from_secs(366 * 24 * 3600);
+    let later = out(&tls, now + 5000 * year);
+    assert!(matches!(later[0].when, When::Expired(end) if end > now));
+    let earlier = out(&tls, std::time::UNIX_EPOCH);
+    assert!(matches!(earlier[0].when, When::NotYet(begin) if begin < now));
+    assert!(earlier[0].to_string().contains("clock right"));
+    shown.write(&shown.authority.issue_expired(&["localhost"]));
+    let tls = made(shown.pair()).unwrap();
+    let [expired] = &out(&tls, now)[..] else {
+        panic!("it has expired");
+    };
+    let text = expired.to_string();
+    assert!(matches!(expired.when, When::Expired(end) if end < now));
+    assert!(
+        text.contains("certificate.pem expired on ") && text.contains(" GMT: "),
+        "{text}"
+    );
+    assert_eq!(out(&Tls::self_signed(own_names(&[])).unwrap(), now), []);
 }

@@ -92,6 +92,70 @@ fn d5_a_body_is_asked_for_when_it_is_wanted() {
     }
 }
 
+/// Sends the head of an upload, and gives the status of what comes before its body.
+fn first_word(served: &Served, road: Road, path: &str, fields: &[(&str, &str)]) -> u16 {
+    let mut client = Client::on(served, road);
+    client.send(request("PUT", path, fields));
+    client.head().status
+}
+
+#[test]
+fn d5_a_body_for_a_folders_name_is_not_asked_for() {
+    let served = Served::start();
+    served.file("folder/file", "inside");
+    let length = ("Content-Length", "1000000");
+    let expect = ("Expect", "100-continue");
+    for road in Road::FIRST {
+        for (path, status) in [
+            ("/folder", 409),
+            ("/folder/file/below", 409),
+            ("/fresh", 100),
+            ("/folder/file", 100),
+        ] {
+            let got = first_word(&served, road, path, &[length, expect]);
+            assert_eq!(got, status, "{road:?} {path}");
+        }
+        // Nobody waits for a word; but that there is a folder is known, as it was just looked at.
+        assert_eq!(served.ask(road, "GET", "/folder/", &[]).status, 200);
+        assert_eq!(first_word(&served, road, "/folder", &[length]), 409);
+    }
+    eventually("temporaries are gone", || served.temporaries() == 0);
+}
+
+#[test]
+fn d5_what_is_encoded_is_not_taken() {
+    let served = Served::start();
+    for road in Road::ALL {
+        for (coding, status) in [
+            ("gzip", 415),
+            ("identity, br", 415),
+            ("GZIP", 415),
+            ("identity", 201),
+            ("Identity,", 201),
+        ] {
+            let answer = served.put(road, "/key", &[("Content-Encoding", coding)], b"x");
+            assert_eq!(answer.status, status, "{road:?} {coding}");
+            assert_eq!(served.holds("key").is_some(), status == 201);
+            if status == 415 {
+                assert!(answer.text().contains("without Content-Encoding"));
+            } else {
+                std::fs::remove_file(served.root().join("key")).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn d5_what_is_served_itself_is_not_deleted() {
+    let served = Served::start();
+    for road in Road::ALL {
+        let answer = served.ask(road, "DELETE", "/", &[]);
+        assert_eq!(answer.status, 403, "{road:?}");
+        assert!(answer.text().contains("the folder that is served itself"));
+    }
+    assert!(served.root().exists());
+}
+
 #[test]
 fn d5_after_a_refusal_the_connection_says_whether_the_body_may_still_come() {
     let served = Served::start();

@@ -1,0 +1,55 @@
+//! Pages of other sites: which of them may use the server from a browser, and by which names it may be asked for.
+
+use haul_serve::access::{Cors, CorsError, CorsOptions};
+use http::Method;
+
+use crate::args::CorsArgs;
+use crate::settings::SettingError;
+
+/// `*` is any name, whatever else is said.
+pub(super) fn hosts(allowed: &[String]) -> Option<Vec<String>> {
+    let is_any = allowed.iter().any(|name| name == "*");
+    (!is_any).then(|| allowed.to_vec())
+}
+
+/// Which other sites' pages may do what.
+pub(super) fn cors(args: &CorsArgs, writable: bool) -> Result<Option<Cors>, SettingError> {
+    let flag = if args.cors_write {
+        Some("--cors-write")
+    } else {
+        args.cors_credentials.then_some("--cors-credentials")
+    };
+    let origins = match (&args.origins, flag) {
+        (Some(origins), _) => origins.clone(),
+        (None, None) => return Ok(None),
+        (None, Some(flag)) => {
+            return Err(SettingError::new(format!("{flag} does not say for whom"))
+                .hint("--cors https://host names the pages that may"));
+        }
+    };
+    let defaults = CorsOptions::default();
+    let mut methods = defaults.methods.clone();
+    if args.cors_write {
+        if !writable {
+            return Err(
+                SettingError::new("--cors-write is about uploads, and none are taken")
+                    .hint("-w/--writable takes them"),
+            );
+        }
+        methods.extend([Method::PUT, Method::DELETE, Method::POST]);
+    }
+    let options = CorsOptions {
+        origins,
+        methods,
+        credentials: args.cors_credentials,
+        ..defaults
+    };
+    let wrong = |error| match error {
+        CorsError::AnyWithCredentials => {
+            SettingError::new("--cors '*' and --cors-credentials: browsers refuse that, too")
+                .hint("name the pages: --cors https://host")
+        }
+        CorsError::Field => SettingError::new("--cors cannot be used").because(error),
+    };
+    Cors::new(options).map(Some).map_err(wrong)
+}

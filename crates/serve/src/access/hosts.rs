@@ -1,0 +1,171 @@
+//! By which names a server may be asked for, where nothing else keeps strangers out.
+//!
+//! A server that listens on loopback alone and has no logins trusts whoever runs a program on this machine. A browser is such a program, and it runs the
+//! pages of strangers. What keeps those away is that they are of another origin; unless the stranger lets the name of the page lead to 127.0.0.1 once it is
+//! loaded (DNS rebinding): then the page and this server are one origin to the browser, and the page reads and writes what it likes.
+//! What gives it away is the name, which stands in Host.
+//!
+//! So all requests are looked at, also those that only read: Sec-Fetch-Site is not sent to a name that is neither encrypted nor localhost, Origin
+//! not with a plain GET, and Referer only if the page likes. What is let through is what no stranger's name can be: an address, `localhost` and
+//! what ends in it, this machine's own names, names without a dot (which are nobody's on the Internet, and which proxies call a
+//! server behind them), and those that the owner has allowed. A request without a host is of no browser.
+//!
+//! The price is a proxy in front that passes a name of its own on: it gets a refusal that says what to do. With TLS there is
+//! nothing to look for, since a browser has compared the name with the certificate, and no browser reaches a unix socket.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use http::header::HOST;
+use http::{HeaderMap, Uri};
+
+/// The names of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hosts {
+    /// In lower case, without a dot at their end.
+    names: Box<[String]>,
+}
+
+impl Hosts {
+    /// These names, besides those that no stranger can have.
+    #[must_use]
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
+        Self {
+            names: names.into_iter().map(plain).collect(),
+        }
+    }
+
+    /// Whether a request is for this server, as far as its names tell.
+    #[must_use]
+    pub fn admit(&self, headers: &HeaderMap, target: &Uri) -> bool {
+        // A second Host, or one in the target, is for nobody to choose from: each must do.
+        let mut stated = headers.get_all(HOST).iter();
+        stated.all(|host| self.know(host.as_bytes()))
+            && target
+                .authority()
+                .is_none_or(|authority| self.know(authority.as_str().as_bytes()))
+    }
+
+    /// Whether a host, with a port or without, is one of this server's.
+    fn know(&self, host: &[u8]) -> bool {
+        let Ok(host) = std::str::from_utf8(host) else {
+            return false;
+        };
+        if let Some(rest) = host.strip_prefix('[') {
+            let address = rest.split(']').next().unwrap_or_default();
+            return address.parse::<Ipv6Addr>().is_ok();
+        }
+        let name = host.split_once(':').map_or(host, |(name, _)| name);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        name.parse::<Ipv4Addr>().is_ok() || !name.contains('.') || self.has(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        let ending = name.len().checked_sub(".localhost".len());
+        let ending = ending.and_then(|at| name.get(at..));
+        ending.is_some_and(|ending| ending.eq_ignore_ascii_case(".localhost"))
+            || self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hosts() -> Hosts {
+        Hosts::new(["Machine.example.".to_owned(), "files.test".to_owned()])
+    }
+
+    fn admits(host: &[u8]) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_bytes(host).expect("a value"));
+        hosts().admit(&headers, &Uri::from_static("/f"))
+    }
+
+    #[test]
+    fn names_that_no_stranger_can_have_are_known() {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:8080",
+            "192.0.2.7:80",
+            "[::1]",
+            "[::1]:8080",
+            "localhost",
+            "LOCALHOST:8080",
+            "localhost.:8080",
+            "a.localhost",
+            "a.b.LocalHost:1",
+            "machine.example",
+            "machine.EXAMPLE.:8080",
+            "files.test",
+            "backend",
+            "",
+        ] {
+            assert!(admits(host.as_bytes()), "{host}");
+        }
+    }
+
+    #[test]
+    fn all_others_are_not() {
+        for host in [
+            "evil.example",
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "127.0.0.1.nip.io:8080",
+            "localhost.evil.example",
+            "evillocalhost.example",
+            "a.files.test",
+            "machine.example.evil",
+            "127.0.0.1@evil.example",
+            "[evil.example]",
+            "1.2.3",
+            "b\u{fc}.example",
+        ] {
+            assert!(!admits(host.as_bytes()), "{host}");
+        }
+        assert!(!admits(b"\xff.localhost"));
+    }
+
+    #[test]
+    fn every_name_that_is_stated_counts() {
+        let (none, one) = (HeaderMap::new(), |host| {
+            let mut headers = HeaderMap::new();
+            headers.append(HOST, HeaderValue::from_static(host));
+            headers
+        });
+        let (path, own) = ("/f".parse().expect("a"), "http://localhost/f".parse());
+        let (own, evil) = (
+            own.expect("a target"),
+            "http://evil.test/".parse().expect("a"),
+        );
+        assert!(hosts().admit(&none, &path) && hosts().admit(&none, &own));
+        assert!(hosts().admit(&one("localhost"), &own));
+        assert!(!hosts().admit(&none, &evil));
+        assert!(!hosts().admit(&one("localhost"), &evil));
+        assert!(!hosts().admit(&one("evil.test"), &own));
+        let mut two = one("localhost");
+        two.append(HOST, HeaderValue::from_static("evil.test"));
+        assert!(!hosts().admit(&two, &path));
+    }
+
+    proptest! {
+        #[test]
+        fn a_strangers_name_is_known_in_no_spelling(
+            name in "[a-zA-Z0-9-]{0,8}(\\.[a-zA-Z0-9-]{1,8}){0,2}",
+            end in "(evil\\.test|example|COM)\\.?(:[0-9]{0,5})?",
+        ) {
+            let host = format!("{name}.{end}");
+            prop_assert!(!admits(host.as_bytes()));
+        }
+
+        #[test]
+        fn no_host_is_a_panic(host in prop::collection::vec(any::<u8>(), 0..40)) {
+            if HeaderValue::from_bytes(&host).is_ok() {
+                let _ = admits(&host);
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What each method means, once it is known who asks: which piece answers, and with what.
+
+use std::sync::Arc;
+
+use haul_plan::serving::Conditions;
+use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
+use http::{Method, StatusCode, request};
+
+use super::answer::{self, Answer, Instead, bare, not_allowed, of_store, plain};
+use super::inbound::Inbound;
+use super::reply::Reply;
+use super::service::{Asked, Service};
+use super::{folder, form, get, put};
+use crate::access::{Grant, Right, is_cross_site};
+use crate::page::ListQuery;
+use crate::store::{Meta, Now, Object, StoreError};
+use crate::{Key, Named};
+
+impl Service {
+    /// Does what was asked for by somebody who may.
+    pub(super) fn answer(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
+        let is_writable = self.server().store.options().writable;
+        let method = &asked.head.method;
+        match *method {
+            Method::GET | Method::HEAD => self.get(asked, &grant),
+            Method::OPTIONS => Reply::Now(self.options(&asked)),
+            Method::PUT | Method::DELETE | Method::POST if is_writable => {
+                match self.is_ours(&asked, &grant) {
+                    Ok(()) => self.change(asked, body, grant),
+                    Err(answer) => Reply::Now(*answer),
+                }
+            }
+            _ => Reply::Now(not_allowed(method, is_writable)),
+        }
+    }
+
+    /// Whether a change was asked for by our own page, or by no page, or by one that may.
+    fn is_ours(&self, asked: &Asked, grant: &Grant) -> Result<(), Instead> {
+        let head = &asked.head;
+        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = host
+            .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
+            .unwrap_or_default();
+        let cors = self.server().options.cors.as_ref();
+        let is_let = || cors.is_some_and(|cors| cors.admits(&head.headers, &head.method, grant));
+        if is_cross_site(&head.headers, host, self.line.is_tls) && !is_let() {
+            return Err(plain(
+                StatusCode::FORBIDDEN,
+                "pages of other sites may change nothing here",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    fn change(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
+        let Asked { head, named } = asked;
+        match head.method {
+            Method::PUT => self.put(&head, named, body),
+            Method::DELETE => self.delete(&head, named),
+            _ => self.post(&head, named, body, grant),
+        }
+    }
+
+    fn get(&self, asked: Asked, grant: &Grant) -> Reply {
+        if asked.named.is_folder {
+            return self.list(&asked, grant);
+        }
+        let (store, is_personal) = (&self.server().store, grant.is_personal());
+        match store.read_now(&asked.named.key) {
+            Now::Done(found) => Reply::Now(self.found(&asked, is_personal, found)),
+            Now::Wait => {
+                let (service, store) = (self.clone(), Arc::clone(store));
+                Reply::later(async move {
+                    let key = asked.named.key.clone();
+                    let found = service.server().disk.run(move || store.read(&key)).await;
+                    service.found(&asked, is_personal, found)
+                })
+            }
+        }
+    }
+
+    /// Answers with what a key led to.
+    fn found(
+        &self,
+        asked: &Asked,
+        is_personal: bool,
+        found: Result<Arc<Object>, StoreError>,
+    ) -> Answer {
+        let key = &asked.named.key;
+        let file = get::Asked {
+            method: &asked.head.method,
+            key,
+            headers: &asked.head.headers,
+            is_personal,
+        };
+        match found {
+            Ok(object) => get::answer(&self.line, file, &object),
+            Err(StoreError::IsFolder) => to_folder(&asked.head, key),
+            // A file where a folder should be on the way: nothing is there.
+            Err(StoreError::Conflict) => of_store(&StoreError::NotFound, key),
+            Err(error) => of_store(&error, key),
+        }
+    }
+
+    fn list(&self, asked: &Asked, grant: &Grant) -> Reply {
+        let (head, key) = (&asked.head, &asked.named.key);
+        if !grant.may_list(key) {
+            return Reply::Now(plain(
+                StatusCode::FORBIDDEN,
+                "that folder may not be listed",
+            ));
+        }
+        let query = crate::access::without_signature(head.uri.query().unwrap_or_default());
+        let query = match ListQuery::parse(&query) {
+            Ok(query) => query,
+            Err(error) => return Reply::Now(plain(StatusCode::BAD_REQUEST, error.to_string())),
+        };
+        let is_writable = self.server().store.options().writable;
+        Reply::later(folder::answer(
+            Arc::clone(&self.line),
+            folder::Asked {
+                method: head.method.clone(),
+                key: key.clone(),
+                format: folder::format(&query, &head.headers),
+                query,
+                may_write: is_writable && grant.may(Right::Write, key),
+                user: grant.user.as_deref().map(str::to_owned),
+            },
+        ))
+    }
+
+    fn put(&self, head: &request::Parts, named: Named, body: Inbound) -> Reply {
+        if named.is_folder {
+            let text =
+                "a file's path does not end in a slash; folders are made with the files in them";
+            return Reply::Now(plain(StatusCode::BAD_REQUEST, text));
+        }
+        match put::Asked::new(&self.line, named.key, &head.headers) {
+            Ok(asked) => Reply::later(put::answer(Arc::clone(&self.line), asked, body)),
+            Err(answer) => Reply::Now(*answer),
+        }
+    }
+
+    fn post(&self, head: &request::Parts, named: Named, body: Inbound, grant: Grant) -> Reply {
+        if !named.is_folder {
+            let text =
+                "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
+            return Reply::Now(plain(StatusCode::METHOD_NOT_ALLOWED, text));
+        }
+        let kind = head
+            .headers
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().to_owned();
+        Reply::later(form::answer(
+            Arc::clone(&self.line),
+            named.key,
+            kind,
+            body,
+            grant,
+        ))
+    }
+
+    fn delete(&self, head: &request::Parts, named: Named) -> Reply {
+        if named.key.is_root() {
+            let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
+            return Reply::Now(plain(StatusCode::FORBIDDEN, text));
+        }
+        let conditions = Conditions::parse(&head.headers);
+        let line = Arc::clone(&self.line);
+        if conditions.is_empty()
+            && let Now::Done(deleted) = line.server.store.delete_now(&named)
+        {
+            return Reply::Now(gone(deleted, &named.key));
+        }
+        Reply::later(async move {
+            let (store, key) = (Arc::clone(&line.server.store), named.key.clone());
+            let deleted = line.server.disk.write(move || {
+                let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
+                store.delete(&named, (!conditions.is_empty()).then_some(&check))
+            });
+            gone(deleted.await, &key)
+        })
+    }
+
+    fn options(&self, asked: &Asked) -> Answer {
+        let mut answer = bare(StatusCode::NO_CONTENT);
+        let allow = answer::allow(self.server().store.options().writable);
+        answer.headers_mut().insert(ALLOW, allow);
+        let cors = self.server().options.cors.as_ref();
+        if let Some(fields) = cors.and_then(|cors| cors.preflight(&asked.head.headers)) {
+            answer.headers_mut().extend(fields);
+        }
+        answer
+    }
+}
+
+/// What is said of a deletion.
+fn gone(deleted: Result<(), StoreError>, key: &Key) -> Answer {
+    match deleted {
+        Ok(()) => bare(StatusCode::NO_CONTENT),
+        Err(error) => of_store(&error, key),
+    }
+}
+
+/// A folder's path ends in a slash: links in its page are relative to that.
+fn to_folder(head: &request::Parts, key: &Key) -> Answer {
+    let query = head
+        .uri
+        .query()
+        .map_or_else(String::new, |query| format!("?{query}"));
+    let mut answer = bare(StatusCode::MOVED_PERMANENTLY);
+    if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", key.escaped())) {
+        answer.headers_mut().insert(LOCATION, location);
+    }
+    answer
+}

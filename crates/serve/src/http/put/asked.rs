@@ -1,0 +1,159 @@
+//! What an upload's head asks for, and what can be said to it before its body comes.
+
+use std::sync::Arc;
+
+use haul_plan::serving::{Conditions, sent_digests};
+use haul_plan::{Checksum, Expected};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::{SMALL, holds, too_long};
+use crate::Key;
+use crate::conn::Line;
+use crate::http::Server;
+use crate::http::answer::{Instead, plain};
+use crate::observe::BodyRefusal;
+use crate::store::{Meta, Now, StoreError};
+
+/// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// Nothing.
+    Nothing,
+    /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
+    WhatIsKnown,
+    /// Everything: a condition is to be kept, there may be no room, or whoever sends it waits for a word (100-continue).
+    Everything,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Where it goes.
+    pub(crate) key: Key,
+    /// What must hold.
+    pub(super) conditions: Conditions,
+    /// What the bytes must hash to.
+    pub(super) digests: Vec<Checksum>,
+    /// Bytes that may come.
+    pub(crate) most: u64,
+    /// Bytes that will come and for which there is no room beside what is there: in its place there may be.
+    tight: Option<u64>,
+    /// What is found out before the body is asked for.
+    first: First,
+}
+
+impl Asked {
+    /// A key and nothing else.
+    pub(crate) fn plainly(server: &Server, key: Key) -> Self {
+        Self {
+            key,
+            conditions: Conditions::default(),
+            digests: Vec::new(),
+            most: server.options.max_body.unwrap_or(u64::MAX),
+            tight: None,
+            first: First::Nothing,
+        }
+    }
+
+    /// Reads a request's fields.
+    ///
+    /// # Errors
+    /// The answer to one that cannot be done, before any of its body is asked for.
+    pub(crate) fn new(line: &Line, key: Key, headers: &HeaderMap) -> Result<Self, Instead> {
+        let server = &line.server;
+        if headers.contains_key(CONTENT_RANGE) {
+            let text = "a part of a file cannot be put: Content-Range is of no use here";
+            return Err(plain(StatusCode::BAD_REQUEST, text).into());
+        }
+        if is_encoded(headers) {
+            let text = "a file is kept as it is sent, and nothing beside it would say how it is encoded: \
+                put it without Content-Encoding";
+            return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+        }
+        let digests = sent_digests(headers)
+            .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let most = server.options.max_body.unwrap_or(u64::MAX);
+        let length = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if length.is_some_and(|length| length > most) {
+            server.options.metrics.refused_body(BodyRefusal::TooLarge);
+            return Err(too_long(most).into());
+        }
+        let tight = length.filter(|length| !server.store.has_room(*length));
+        let conditions = Conditions::parse(headers);
+        let is_large = length.is_none_or(|length| length > SMALL as u64);
+        let first = match (headers.contains_key(EXPECT) || tight.is_some(), is_large) {
+            (true, _) => First::Everything,
+            (false, true) if !conditions.is_empty() => First::Everything,
+            (false, true) => First::WhatIsKnown,
+            (false, false) => First::Nothing,
+        };
+        Ok(Self {
+            key,
+            conditions,
+            digests: digests.into_iter().map(checksum).collect(),
+            most,
+            tight,
+            first,
+        })
+    }
+
+    /// Looks whether the upload can come to anything before its body is asked for: nobody sends a gigabyte to learn that it was not wanted. What
+    /// counts is the look at the end.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub(super) async fn look(&self, line: &Arc<Line>) -> Result<(), StoreError> {
+        let store = Arc::clone(&line.server.store);
+        match self.first {
+            First::Nothing => return Ok(()),
+            First::WhatIsKnown => {
+                return match store.read_now(&self.key) {
+                    Now::Done(found) => is_possible(found.map(drop)),
+                    Now::Wait => Ok(()),
+                };
+            }
+            First::Everything => {}
+        }
+        let (key, conditions, tight) = (self.key.clone(), self.conditions.clone(), self.tight);
+        let _pause = line.pause();
+        let check = move || {
+            if conditions.is_empty() {
+                is_possible(store.read(&key).map(drop))?;
+            } else {
+                store.check(&key, &|meta: Option<&Meta>| holds(&conditions, meta))?;
+            }
+            tight.map_or(Ok(()), |bytes| store.has_room_for(&key, bytes))
+        };
+        line.server.disk.run(check).await
+    }
+}
+
+/// Whether a file can come to where this was found.
+fn is_possible(found: Result<(), StoreError>) -> Result<(), StoreError> {
+    match found {
+        Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
+        // What cannot be read can be replaced nevertheless.
+        _ => Ok(()),
+    }
+}
+
+/// Whether what is sent is to be decoded by whoever gets it (RFC 9110 8.4).
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let plain = |value: &HeaderValue| {
+        let text = value.to_str().unwrap_or("?");
+        let mut codings = text.split(',').map(str::trim);
+        codings.all(|coding| coding.is_empty() || coding.eq_ignore_ascii_case("identity"))
+    };
+    !headers.get_all(CONTENT_ENCODING).iter().all(plain)
+}
+
+/// What is expected, as what the store compares with.
+fn checksum(expected: Expected) -> Checksum {
+    Checksum {
+        algorithm: expected.algorithm,
+        digest: Some(expected.digest),
+    }
+}

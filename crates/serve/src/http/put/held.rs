@@ -1,0 +1,55 @@
+//! An upload in the hands of a request, which may be dropped at any moment.
+
+use crate::store::{Disk, Put, StoreError, Upload};
+
+/// An upload that ends, whoever drops it, where waiting is allowed.
+pub(super) struct Held {
+    /// `None` when it was given away.
+    upload: Option<Box<Upload>>,
+    disk: Disk,
+}
+
+impl Held {
+    /// Of one that has begun.
+    pub(super) fn new(upload: Upload, disk: &Disk) -> Self {
+        Self {
+            upload: Some(Box::new(upload)),
+            disk: disk.clone(),
+        }
+    }
+
+    /// It.
+    #[expect(
+        clippy::expect_used,
+        reason = "it is given away by what consumes the holder's use of it"
+    )]
+    pub(super) fn upload(&mut self) -> &mut Upload {
+        self.upload.as_mut().expect("it is held")
+    }
+
+    /// For whoever commits it.
+    #[expect(clippy::expect_used, reason = "the same")]
+    pub(super) fn give(&mut self) -> Upload {
+        *self.upload.take().expect("it is held")
+    }
+
+    /// Commits it, if that can be done without waiting.
+    pub(super) fn commit_now(&mut self) -> Option<Result<Put, StoreError>> {
+        match self.give().commit_now() {
+            Ok(done) => Some(done),
+            Err(upload) => {
+                self.upload = Some(upload);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            // It is begun at once; nobody needs to wait for it.
+            drop(self.disk.run(move || drop(upload)));
+        }
+    }
+}

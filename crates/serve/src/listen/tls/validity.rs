@@ -1,0 +1,84 @@
+//! Certificates whose time is over, or has not come: whoever runs a server learns of it from the server, and not from its clients.
+//!
+//! Such a certificate is shown all the same. Some clients do not look, others can be told not to, and a server that does not start
+//! helps neither.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Error, RootCertStore};
+
+/// A certificate that clients refuse now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfDate {
+    /// Its file.
+    pub path: PathBuf,
+    /// Since when, or until when.
+    pub when: When,
+}
+
+/// Which end of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// It was good until then.
+    Expired(SystemTime),
+    /// It is good from then on.
+    NotYet(SystemTime),
+}
+
+impl fmt::Display for OutOfDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        let date = |time| httpdate::fmt_http_date(time);
+        match self.when {
+            When::Expired(end) => write!(
+                f,
+                "the certificate in {path} expired on {}: clients refuse it until it is renewed",
+                date(end)
+            ),
+            When::NotYet(begin) => write!(
+                f,
+                "the certificate in {path} is valid from {} on: clients refuse it until then; is this machine's clock right?",
+                date(begin)
+            ),
+        }
+    }
+}
+
+/// What is the matter with a certificate at some time, if anything is.
+pub(super) fn at(
+    path: &Path,
+    certificate: &CertificateDer<'_>,
+    provider: &CryptoProvider,
+    now: SystemTime,
+) -> Option<OutOfDate> {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    // Nobody is trusted: its time is looked at before who has signed it.
+    let verified = verify_server_cert_signed_by_trust_anchor(
+        &parsed,
+        &RootCertStore::empty(),
+        &[],
+        UnixTime::since_unix_epoch(since),
+        provider.signature_verification_algorithms.all,
+    );
+    let time = |time: UnixTime| UNIX_EPOCH + Duration::from_secs(time.as_secs());
+    let when = match verified {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            When::Expired(time(not_after))
+        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before, ..
+        })) => When::NotYet(time(not_before)),
+        _ => return None,
+    };
+    Some(OutOfDate {
+        path: path.to_owned(),
+        when,
+    })
+}

@@ -1,0 +1,75 @@
+//! The thread that writes the access log, and does nothing else.
+//!
+//! It sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
+//! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
+//! not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::buffer::{Buffer, room_for};
+use super::{DROPPED, LogSink, Shared, WRITTEN};
+
+/// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
+const GATHER: Duration = Duration::from_millis(100);
+
+impl Shared {
+    /// The writer's life.
+    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>) {
+        // Also when the sink panics.
+        let _ended = self.ended.clone().drop_guard();
+        let mut spare = room_for(self.share);
+        let mut is_failing = false;
+        loop {
+            // Looked at before the buffers: what was logged before it was set is written.
+            let is_closing = self.is_closing.load(Ordering::Acquire);
+            if self.is_stale.swap(false, Ordering::AcqRel)
+                && let Err(error) = sink.reopen()
+            {
+                tracing::warn!(%error, "the access log cannot be opened again: going on with the old one");
+            }
+            let mut is_idle = true;
+            for buffer in &self.buffers {
+                buffer.swap(&mut spare);
+                if !spare.is_empty() {
+                    is_idle = false;
+                    self.put(&mut *sink, &spare, &mut is_failing);
+                    spare.clear();
+                }
+            }
+            if is_closing {
+                return;
+            }
+            match is_idle {
+                true => self.sleep(),
+                false => std::thread::park_timeout(GATHER),
+            }
+        }
+    }
+
+    /// Writes some lines. Of a disk that fails is told once, until it works again.
+    fn put(&self, sink: &mut dyn LogSink, lines: &[u8], is_failing: &mut bool) {
+        let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        match sink.write(lines) {
+            Ok(()) => {
+                self.counts.add(WRITTEN, count);
+                *is_failing = false;
+            }
+            Err(error) => {
+                self.counts.add(DROPPED, count);
+                if !std::mem::replace(is_failing, true) {
+                    tracing::warn!(%error, "the access log cannot be written: its lines are dropped");
+                }
+            }
+        }
+    }
+
+    /// Waits until there is a line, or something else to do: whoever has it unparks this thread, now or already.
+    fn sleep(&self) {
+        self.is_asleep.store(true, Ordering::Relaxed);
+        if self.buffers.iter().all(Buffer::is_empty) {
+            std::thread::park();
+        }
+        self.is_asleep.store(false, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,70 @@
+//! By which names a server may be asked for: a stranger's page whose name was led to this machine gets nothing (DNS rebinding).
+
+use super::{assert_status, serve, shelf};
+
+/// One request by a name.
+async fn by(served: &super::Served, head: &str, name: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let asked = async {
+        let mut stream = tokio::net::TcpStream::connect(&served.address)
+            .await
+            .unwrap();
+        let text = format!(
+            "{head} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    haul_lab::within(super::LIMIT, asked).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_names_are_refused_where_nothing_else_keeps_them_out() {
+    let haul = shelf();
+    let served = serve(&haul, &["-w", "--allow-host", "Files.Example"]).await;
+    for name in ["evil.test", "evil.test:8080", "127.0.0.1.evil.test"] {
+        for head in [
+            "GET /a.txt",
+            "PUT /b.txt",
+            "DELETE /a.txt",
+            "GET /",
+            "OPTIONS /",
+        ] {
+            let answer = by(&served, head, name).await;
+            assert_status(&answer, 421);
+            assert!(answer.contains("--allow-host NAME"), "{answer}");
+        }
+    }
+    assert!(!haul.path("d/b.txt").exists());
+    for name in [
+        "localhost:1",
+        "127.0.0.1",
+        "[::1]:8080",
+        "files.example:80",
+        "backend",
+    ] {
+        assert_status(&by(&served, "GET /a.txt", name).await, 200);
+    }
+    let host = rustix::system::uname();
+    let host = host.nodename().to_str().unwrap();
+    assert_status(&by(&served, "GET /a.txt", host).await, 200);
+    assert_status(
+        &by(&served, "GET /a.txt", &format!("{host}.local")).await,
+        200,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_something_else_keeps_them_out_names_do_not_matter() {
+    let haul = shelf();
+    for (flags, status) in [
+        (&["--allow-host", "*"][..], 200),
+        (&["--auth", "me:pw:ro"], 401),
+        (&["-l", "0.0.0.0:0"], 200),
+    ] {
+        let served = serve(&haul, flags).await;
+        assert_status(&by(&served, "GET /a.txt", "evil.test").await, status);
+    }
+}
