@@ -140,7 +140,7 @@ pub(super) struct Driver {
     /// Where its streams run.
     pub(super) tasks: TaskTracker,
     /// When it is to end with the request that is under way.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl Driver {

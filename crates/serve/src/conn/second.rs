@@ -103,13 +103,30 @@ impl Driver {
             }
             connection.as_mut().poll(cx)
         });
-        let ended = turned.await.map(drop);
+        let ended = tokio::select! {
+            turned = turned => turned.map(drop),
+            () = self.is_left_alone() => Ok(()),
+        };
         if matches!(ended, Err(Early::Tired(Tired::Idle))) {
             // In good order: a request that is on its way now may be sent again elsewhere, and its sender must know that.
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST, connection).await;
         }
         ended
+    }
+}
+
+impl Driver {
+    /// Waits until the server has ended and nothing is under way here. hyper would wait until its peer has heard of it, and one that is asleep never
+    /// does.
+    async fn is_left_alone(&self) {
+        self.stop.cancelled().await;
+        loop {
+            tokio::time::sleep(LAST).await;
+            if self.line.patience().is_idle() {
+                return;
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
+use haul_serve::accept::Ending;
 use haul_serve::observe::Metrics;
 use tokio::time::Instant;
 
@@ -174,6 +175,24 @@ fn an_idle_connection_ends_in_good_order() {
     eventually("it is counted", || {
         sample(&metrics, "haul_errors_total{kind=\"idle_timeout\"}") == 1
     });
+}
+
+/// One that is asleep does not say that it has heard.
+#[test]
+fn d14_a_silent_peer_keeps_no_server_from_ending() {
+    let mut served = Served::start();
+    served.file("f", "here");
+    let mut silent = [Road::Plain, Road::Unix].map(|road| Client::on(&served, road));
+    for client in &mut silent {
+        client.send(BEGINNING).send(Frame::get(1, "/f").bytes());
+        assert_eq!(Frame::next_of(client, DATA).payload, b"here");
+    }
+    let began = Instant::now();
+    assert_eq!(served.end(LIMIT), Ending::Clean);
+    assert!(began.elapsed() < LIMIT / 3, "{:?}", began.elapsed());
+    for client in &mut silent {
+        assert_eq!(Frame::next_of(client, GOAWAY).payload[4..8], [0; 4]);
+    }
 }
 
 /// A client that lets so much of each answer come.

@@ -7,7 +7,8 @@ use haul_serve::accept::Accept;
 use tokio::time::Instant;
 
 use crate::client::{Client, Road, request};
-use crate::harness::{Setup, eventually};
+use crate::harness::{Setup, eventually, sample};
+use crate::http2::frames::{BEGINNING, Frame};
 use crate::slow_disk::{CONTENT, SlowDisk};
 
 #[test]
@@ -97,6 +98,31 @@ fn d9_what_the_disk_takes_is_not_the_peers_time() {
     for client in &mut waiting {
         assert_eq!(client.answer().body, CONTENT);
     }
+}
+
+/// Nobody is left to be answered, and still there was a request.
+#[test]
+fn who_leaves_while_the_disk_works_is_counted() {
+    let (served, metrics) = Setup::accept(Accept::Single).counted();
+    let folder = served.root().join("slow");
+    std::fs::create_dir(&folder).unwrap();
+    let Some(disk) = SlowDisk::mount(&folder) else {
+        return skipped();
+    };
+    let gone = || {
+        sample(
+            &metrics,
+            "haul_http_requests_total{method=\"GET\",code=\"4xx\"}",
+        )
+    };
+    let mut client = Client::plain(&served);
+    client
+        .send(BEGINNING)
+        .send(Frame::get(1, "/slow/found").bytes());
+    eventually("it waits for the disk", || disk.waiting() > 0);
+    client.send(Frame::reset(1).bytes());
+    eventually("it is counted", || gone() == 1);
+    assert!(disk.waiting() > 0, "it was not answered");
 }
 
 /// Said once, where the row has nothing to stand on.

@@ -11,6 +11,7 @@ pub(crate) const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04
 /// Kinds of frames.
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
@@ -60,6 +61,11 @@ impl Frame {
     /// Gives a stream so much more room, or the connection.
     pub(crate) fn room(stream: u32, bytes: u32) -> Self {
         Self::new(WINDOW_UPDATE, 0, stream, bytes.to_be_bytes())
+    }
+
+    /// Takes a request back (CANCEL).
+    pub(crate) fn reset(stream: u32) -> Self {
+        Self::new(RST_STREAM, 0, stream, 8_u32.to_be_bytes())
     }
 
     /// As it is sent.
