@@ -64,10 +64,10 @@ impl HeadWatch {
         }
     }
 
-    /// Whether a request has begun to come that was not asked about.
+    /// Whether a request has begun to come that was not asked about. Empty lines before it are no beginning (RFC 9112 2.2).
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        !self.pending.is_empty() || self.first.is_some()
+        self.first.is_some() || (!self.pending.is_empty() && self.sought.has_begun)
     }
 
     /// Whether what came is what the connection began with. Another protocol may be begun there and nowhere else: behind a request,

@@ -202,10 +202,10 @@ impl Patience {
         (deadline <= now).then_some(tired)
     }
 
-    /// Since when no request has been under way, nor the head of one.
+    /// Since when no request has been under way, nor the head of one. Never in a pause: then it is not known what has come.
     #[must_use]
     pub fn idle_since(&self) -> Option<Duration> {
-        self.is_idle().then(|| self.since.saturating_add(self.lost))
+        (self.is_idle() && self.pauses == 0).then(|| self.since.saturating_add(self.lost))
     }
 
     /// Whether no request is under way, nor the head of one.

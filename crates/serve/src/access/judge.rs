@@ -119,6 +119,13 @@ impl Access {
         self.rules.is_none()
     }
 
+    /// Whether somebody without a login, a token or a signature may do anything.
+    #[must_use]
+    pub fn lets_strangers_in(&self) -> bool {
+        let rules = self.rules.as_ref();
+        rules.is_none_or(|rules| !rules.common.is_empty())
+    }
+
     /// What is to be done with a request.
     #[must_use]
     pub fn judge(&self, ask: &Ask<'_>) -> Judged {

@@ -5,7 +5,6 @@
 //! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
 //! (listings, archives) comes from an iterator, step by step ([`Made`]).
 
-mod look;
 mod made;
 mod reader;
 

@@ -17,7 +17,6 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::look::unchanged;
 use crate::store::{Disk, Object};
 
 /// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
@@ -157,7 +156,7 @@ impl Reader {
 /// Looks at the object, if what was read of it is all of the rest.
 fn looked(object: &Object, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
-        unchanged(object)?;
+        object.unchanged()?;
     }
     Ok(read)
 }

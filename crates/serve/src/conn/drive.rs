@@ -173,7 +173,7 @@ impl Driver {
             let Ok(Turned::Idle) = ended else {
                 return self.end_first(wire, service, ended, parts.read_buf).await;
             };
-            wire.rewind(parts.read_buf);
+            wire.rewind(without_empty_lines(parts.read_buf));
             wire.rest();
             self.line.server.comes_to_rest();
             if let Err(ended) = Box::pin(self.idle(&mut wire)).await {
@@ -288,10 +288,13 @@ impl Driver {
         mut wire: Wire<S>,
         may_have_more: bool,
     ) -> io::Result<()> {
+        // What comes from here on is nobody's, and is not to be kept.
+        self.line.watch().end();
+        let until = tokio::time::Instant::now() + LINGER;
         // Of a plain socket, closing says as much in one call less.
         if may_have_more || S::HAS_FAREWELL {
             // A last word may find no room on its way.
-            tokio::time::timeout(LINGER, wire.shutdown()).await??;
+            tokio::time::timeout_at(until, wire.shutdown()).await??;
         }
         if !may_have_more {
             return Ok(());
@@ -307,8 +310,15 @@ impl Driver {
         };
         tokio::select! {
             drained = drained => drained,
-            () = tokio::time::sleep(LINGER) => Ok(()),
+            () = tokio::time::sleep_until(until) => Ok(()),
             () = server_ends => Ok(()),
         }
     }
+}
+
+/// What is read again. Empty lines before a request are nothing (RFC 9112 2.2), and would wake the connection for it.
+fn without_empty_lines(mut bytes: Bytes) -> Bytes {
+    let lines = bytes.iter().take_while(|byte| b"\r\n".contains(byte));
+    let lines = lines.count();
+    bytes.split_off(lines)
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use haul_plan::serving::{HeadWatch, Patience, Tired};
+use haul_plan::serving::{Ambiguous, Follows, HeadWatch, Patience, Tired};
 use tokio::time::Instant;
 
 use super::exchange::Finished;
@@ -164,6 +164,20 @@ impl Line {
         patience.head_done();
         patience.response_begun(now);
         patience.response_done(now);
+    }
+
+    /// hyper has read a head. Whether others would have read the same, see [`HeadWatch::head`].
+    pub(crate) fn head_came(&self, follows: Follows) -> Result<(), Ambiguous> {
+        let (judged, has_more) = {
+            let mut watch = self.watch();
+            (watch.head(follows), watch.has_begun())
+        };
+        if has_more {
+            // Of the one behind it a part came with it, and nothing else would tell.
+            let now = self.now();
+            self.patience().head_begun(now);
+        }
+        judged
     }
 
     /// Bytes came.

@@ -28,6 +28,8 @@ pub(super) struct Minder<'a> {
     armed: Duration,
     /// How long a connection may be idle before it is to rest.
     idle: Option<Duration>,
+    /// Since when it is minded, by the line's time: what was idle before counts for no rest, or one would follow the other at once.
+    since: Duration,
     /// After how long it looks again where it might not be told.
     again: Duration,
     /// Whether the wire was asked to look how much has left, since the timer fired.
@@ -58,6 +60,7 @@ impl<'a> Minder<'a> {
         let again = again.into_iter().filter(|limit| !limit.is_zero()).min();
         Self {
             again: again.unwrap_or(Duration::MAX),
+            since: line.now(),
             line,
             sleep,
             began,
@@ -78,7 +81,8 @@ impl<'a> Minder<'a> {
                 return Wants::Nothing;
             }
             let now = self.line.now();
-            if self.rest().is_some_and(|rest| rest <= now) {
+            let is_due = self.line.patience().deadline() <= now;
+            if !is_due && self.rest().is_some_and(|rest| rest <= now) {
                 return Wants::Rest;
             }
             if !self.has_asked && !self.line.patience().is_idle() {
@@ -113,7 +117,7 @@ impl<'a> Minder<'a> {
 
     /// When the connection is to rest, if it is idle.
     fn rest(&self) -> Option<Duration> {
-        Some(self.line.patience().idle_since()? + self.idle?)
+        Some(self.line.patience().idle_since()?.max(self.since) + self.idle?)
     }
 
     fn arm(&mut self, deadline: Duration) {

@@ -99,9 +99,9 @@ pub(crate) enum Socket<T: Tied> {
     Tied {
         /// The runtime's.
         socket: T,
-        /// Whether the runtime may not have heard yet whether it takes anything. hyper would lose an answer, of those that end a
-        /// connection, that cannot be written at once.
-        is_new: bool,
+        /// Calls that are left which are made although the runtime may not have heard yet whether the socket takes anything. hyper would
+        /// lose an answer, of those that end a connection, that cannot be written at once.
+        tries: u8,
     },
     /// The runtime could not.
     Lost,
@@ -138,7 +138,7 @@ impl<T: Tied> Socket<T> {
         {
             *self = Self::Tied {
                 socket: T::tie(socket)?,
-                is_new: true,
+                tries: TRIES,
             };
         }
         match self {
@@ -157,11 +157,12 @@ impl<T: Tied> Socket<T> {
             return Poll::Ready(done);
         }
         self.tied()?;
-        if let Self::Tied { socket, is_new } = self
-            && *is_new
+        if let Self::Tied { socket, tries } = self
+            && let Some(left) = tries.checked_sub(1)
         {
+            *tries = left;
             match call(socket.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *is_new = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *tries = 0,
                 done => return Poll::Ready(done),
             }
         }
@@ -236,8 +237,8 @@ impl<T: Tied> AsyncRead for Socket<T> {
         }
         let read = ready!(Pin::new(self.tied()?).poll_read(cx, buffer));
         // It has heard of the one, and so of the other.
-        if let Self::Tied { is_new, .. } = &mut *self {
-            *is_new = false;
+        if let Self::Tied { tries, .. } = &mut *self {
+            *tries = 0;
         }
         Poll::Ready(read)
     }

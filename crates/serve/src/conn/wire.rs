@@ -18,11 +18,15 @@ use super::drive::PREFACE;
 use super::line::{Line, Pause};
 use super::pace::Pace;
 use super::transport::Transport;
-use crate::sendfile::Stretch;
+use crate::sendfile::{Mapped, Stretch};
 use crate::store::{Disk, Object};
 
 /// Bytes of a file that are looked at, and brought into memory, before they are sent.
 const WINDOW: u64 = 4 << 20;
+
+/// Bytes at the end of a stretch that leave by themselves, if those before them took more than one call: before they do, it is looked at
+/// whether the file is still what it was.
+const END: u64 = 4 << 10;
 
 /// A stretch that is on its way into memory.
 type Bringing = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
@@ -147,6 +151,23 @@ impl<S: Transport> Wire<S> {
         }
     }
 
+    /// Reads some of what has come.
+    fn poll_come(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+        room: usize,
+    ) -> Poll<io::Result<()>> {
+        if room >= buffer.remaining() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
+        let mut some = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut some))?;
+        let came = some.filled().len();
+        buffer.advance(came);
+        Poll::Ready(Ok(()))
+    }
+
     /// Sends some of what is to be sent.
     fn poll_some(
         &mut self,
@@ -167,10 +188,7 @@ impl<S: Transport> Wire<S> {
             None => Stretch::Memory(slices.len()),
         };
         match first {
-            Stretch::File(object, range) => {
-                let end = range.end.min(range.start.saturating_add(room as u64));
-                self.poll_send(cx, &object, range.start..end)
-            }
+            Stretch::File(mapped, range) => self.poll_send(cx, &mapped, &range, room as u64),
             Stretch::Memory(some) => {
                 // What follows may be another file.
                 self.ready = 0..0;
@@ -188,15 +206,30 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Sends some of a stretch of a file.
+    ///
+    /// The kernel sends pages and no copies of them: what is written to a file while its bytes wait in a socket's buffer is sent, too, and no
+    /// look comes behind that. What is written before the last bytes go there is noticed.
     fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
-        object: &Arc<Object>,
-        range: Range<u64>,
+        mapped: &Mapped,
+        range: &Range<u64>,
+        room: u64,
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_ready(cx, object, &range))?;
-        let len = range.end.min(self.ready.end) - range.start;
-        let sent = ready!(self.stream.poll_send(cx, object, range.start, len))?;
+        let object = mapped.object();
+        ready!(self.poll_ready(cx, object, range))?;
+        let until = range.start.saturating_add(room);
+        let mut end = range.end.min(self.ready.end).min(until);
+        if mapped.begin() && end == range.end {
+            match range.end - range.start > END {
+                true => end -= END,
+                false => object.unchanged()?,
+            }
+        }
+        let sent = ready!(
+            self.stream
+                .poll_send(cx, object, range.start, end - range.start)
+        )?;
         if sent == 0 {
             let text = "the file has become shorter while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
@@ -240,19 +273,20 @@ impl<S: Transport> AsyncRead for Wire<S> {
             self.read_again(buffer);
             return Poll::Ready(Ok(()));
         }
+        let mut room = usize::MAX;
         if let Some(pace) = &mut self.inward {
-            let room = pace.poll_room(cx);
-            if room.is_pending() {
+            let Poll::Ready(passes) = pace.poll_room(cx) else {
                 if self.pause_inward.is_none() {
                     self.pause_inward = Some(self.line.pause());
                 }
                 return Poll::Pending;
-            }
+            };
+            room = passes;
             self.pause_inward = None;
         }
         loop {
             let before = buffer.filled().len();
-            ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+            ready!(self.poll_come(cx, buffer, room))?;
             match &buffer.filled()[before..] {
                 [] if buffer.remaining() > 0 => self.line.peer_ended(),
                 came => {

@@ -85,10 +85,7 @@ pub(crate) fn answer(line: &Line, asked: Asked<'_>, object: &Arc<Object>) -> Ans
             let mut roads = Roads::new(line, object, total);
             let parts = multipart::Parts::new(media_type(asked.key), meta.len);
             let kind = parts.media_type();
-            let body = parts.body(&ranges, |range, is_last| match is_last {
-                true => roads.last(range),
-                false => (None, roads.piece(range)),
-            });
+            let body = parts.body(&ranges, |range| roads.piece(range));
             let mut answer = Response::new(body);
             *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
             describe(server, asked, meta, answer.headers_mut());

@@ -34,18 +34,16 @@ impl Parts {
             .unwrap_or_else(|_| HeaderValue::from_static("multipart/byteranges"))
     }
 
-    /// The answer's body, from the bodies of its parts; `piece` is told whether it is the last one.
+    /// The answer's body, from the bodies of its parts.
     pub(crate) fn body(
         &self,
         ranges: &[Range<u64>],
-        mut piece: impl FnMut(Range<u64>, bool) -> (Option<Piece>, Piece),
+        mut piece: impl FnMut(Range<u64>) -> Piece,
     ) -> Body {
-        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 2);
+        let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
         for (index, range) in ranges.iter().enumerate() {
             pieces.push(Piece::Bytes(self.head(index, range).into()));
-            let (before, end) = piece(range.clone(), index + 1 == ranges.len());
-            pieces.extend(before);
-            pieces.push(end);
+            pieces.push(piece(range.clone()));
         }
         pieces.push(Piece::Bytes(
             format!("\r\n--{}--\r\n", self.boundary).into(),

@@ -112,9 +112,7 @@ impl Service {
             // Where the next head would begin, the watch does not know.
             self.line.ends_with_answer();
         }
-        // No guard of the watch is held when the answer is made.
-        let watched = self.line.watch().head(follows);
-        watched.map_err(|ambiguous| {
+        self.line.head_came(follows).map_err(|ambiguous| {
             self.line.ends_with_answer();
             plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Mapped;
-use crate::store::Object;
 
 /// The mappings that slices of may be about to be written.
 #[derive(Debug, Default)]
@@ -23,7 +22,7 @@ pub(crate) enum Stretch {
     /// Memory; so many slices of it until a file's begin.
     Memory(usize),
     /// A range of a file.
-    File(Arc<Object>, Range<u64>),
+    File(Arc<Mapped>, Range<u64>),
 }
 
 impl Ledger {
@@ -53,12 +52,12 @@ impl Ledger {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
             lent.iter()
-                .find_map(|mapped| Some((Arc::clone(mapped.object()), mapped.offset_of(slice)?)))
+                .find_map(|mapped| Some((Arc::clone(mapped), mapped.offset_of(slice)?)))
         };
         for (index, slice) in slices.iter().enumerate() {
-            if let Some((object, start)) = found(slice) {
+            if let Some((mapped, start)) = found(slice) {
                 return match index {
-                    0 => Stretch::File(object, start..start + slice.len() as u64),
+                    0 => Stretch::File(mapped, start..start + slice.len() as u64),
                     _ => Stretch::Memory(index),
                 };
             }

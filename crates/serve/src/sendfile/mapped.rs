@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 
@@ -13,6 +14,8 @@ use crate::store::Object;
 pub(crate) struct Mapped {
     /// What is sent. It keeps its mapping.
     object: Arc<Object>,
+    /// Whether some of it was sent.
+    has_begun: AtomicBool,
 }
 
 /// Keeps the object while any slice of its mapping is about.
@@ -28,7 +31,15 @@ impl Mapped {
     /// An object with a mapping; `None` when the system has no room for one, or the file has another length by now.
     pub(crate) fn new(object: Arc<Object>) -> Option<Arc<Self>> {
         object.stand_in(sys::map)?;
-        Some(Arc::new(Self { object }))
+        Some(Arc::new(Self {
+            object,
+            has_begun: AtomicBool::new(false),
+        }))
+    }
+
+    /// Some of it is about to be sent. Whether some was before.
+    pub(crate) fn begin(&self) -> bool {
+        self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// What is sent.

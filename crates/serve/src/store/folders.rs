@@ -43,8 +43,8 @@ struct Fresh {
 #[derive(Debug)]
 pub(super) struct Made {
     folders: Arc<Folders>,
-    /// From the top down.
-    keys: Vec<Key>,
+    /// From the top down, each with its making.
+    keys: Vec<(Key, u64)>,
 }
 
 impl Folders {
@@ -80,7 +80,7 @@ impl Folders {
         Err(StoreError::NotFound)
     }
 
-    fn make(&self, key: &Key, reach: Reach, made: &mut Vec<Key>) -> Result<OwnedFd, Errno> {
+    fn make(&self, key: &Key, reach: Reach, made: &mut Vec<(Key, u64)>) -> Result<OwnedFd, Errno> {
         match self.root.open_folder_as(key, reach) {
             Err(Errno::NOENT) => {}
             other => return other,
@@ -88,13 +88,16 @@ impl Folders {
         let (above, name) = key.split().ok_or(Errno::NOENT)?;
         let folder = self.make(&above, reach, made)?;
         // Before it is there: whoever finds it must know.
-        let making = self.is_fresh(key);
+        let (making, before) = self.made_fresh(key);
         match rustix::fs::mkdirat(&folder, name, MODE) {
-            Ok(()) if !made.contains(key) => made.push(key.clone()),
+            Ok(()) => {
+                made.retain(|(other, _)| other != key);
+                made.push((key.clone(), making));
+            }
             // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
-            Ok(()) | Err(Errno::EXIST) => {}
+            Err(Errno::EXIST) => self.was_not_made(key, making, before),
             Err(error) => {
-                self.is_durable(key, making);
+                self.was_not_made(key, making, before);
                 return Err(error);
             }
         }
@@ -116,22 +119,35 @@ impl Folders {
                     Err(StoreError::NotFound) => {}
                     Err(error) => return Err(error),
                 }
-                self.is_durable(&key, making);
+                self.made_durable(&key, making);
             }
             key = above;
         }
         Ok(())
     }
 
-    /// The name is about to be given: in which making.
-    fn is_fresh(&self, key: &Key) -> u64 {
+    /// The name is about to be given: in which making, and which was the one before whose name may not be durable.
+    fn made_fresh(&self, key: &Key) -> (u64, Option<u64>) {
         let Some(mut fresh) = self.fresh() else {
-            return 0;
+            return (0, None);
         };
         fresh.last += 1;
         let making = fresh.last;
-        fresh.folders.insert(key.clone(), making);
-        making
+        let before = fresh.folders.insert(key.clone(), making);
+        (making, before)
+    }
+
+    /// The name was not given in that making: what was believed before holds, unless somebody knows better by now.
+    fn was_not_made(&self, key: &Key, making: u64, before: Option<u64>) {
+        let Some(mut fresh) = self.fresh() else {
+            return;
+        };
+        if fresh.folders.get(key) == Some(&making) {
+            match before {
+                Some(before) => fresh.folders.insert(key.clone(), before),
+                None => fresh.folders.remove(key),
+            };
+        }
     }
 
     /// The making of a folder whose name may not be durable.
@@ -140,7 +156,7 @@ impl Folders {
     }
 
     /// The name that was given then is durable, or gone.
-    fn is_durable(&self, key: &Key, making: u64) {
+    fn made_durable(&self, key: &Key, making: u64) {
         if let Some(mut fresh) = self.fresh()
             && fresh.folders.get(key) == Some(&making)
         {
@@ -148,15 +164,15 @@ impl Folders {
         }
     }
 
-    /// Removes a folder if nothing is in it. Whether it did.
-    fn remove(&self, key: &Key) -> bool {
-        let making = self.making(key);
+    /// Removes a folder of that making if nothing is in it. Whether it did.
+    fn remove(&self, key: &Key, making: u64) -> bool {
         let removed = key.split().is_some_and(|(above, name)| {
             let above = self.root.open_folder(&above);
             above.is_ok_and(|above| unlink(above, name, AtFlags::REMOVEDIR).is_ok())
         });
-        if let Some(making) = making.filter(|_| removed) {
-            self.is_durable(key, making);
+        // One that somebody makes anew meanwhile is another making.
+        if removed {
+            self.made_durable(key, making);
         }
         removed
     }
@@ -184,7 +200,7 @@ impl Made {
         let keys = std::mem::take(&mut more.keys);
         self.keys.extend(
             keys.into_iter()
-                .filter(|key| !self.keys.contains(key))
+                .filter(|(key, _)| self.keys.iter().all(|(other, _)| other != key))
                 .collect::<Vec<_>>(),
         );
         self.keys.sort();
@@ -194,7 +210,8 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         // Nothing above one that stays is empty.
-        let _ = self.keys.iter().rev().all(|key| self.folders.remove(key));
+        let mut made = self.keys.iter().rev();
+        let _ = made.all(|(key, making)| self.folders.remove(key, *making));
     }
 }
 
@@ -222,7 +239,7 @@ mod tests {
         let (_, made) = folders
             .open(&key("/a/x/y"), Reach::Anywhere)
             .expect("folders");
-        assert_eq!(made.keys, [key("/a/x"), key("/a/x/y")]);
+        assert_eq!(made.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
         let (_, none) = folders
             .open(&key("/a/x/y"), Reach::Anywhere)
             .expect("there");
@@ -244,10 +261,15 @@ mod tests {
         folders.sync(&key("/x/y"), &inner).expect("synced");
         assert_eq!(folders.count_fresh(), 0, "both names");
         // One that was made again since is fresh again.
-        let making = folders.is_fresh(&key("/x"));
-        assert!(folders.is_fresh(&key("/x")) > making);
-        folders.is_durable(&key("/x"), making);
+        let (making, _) = folders.made_fresh(&key("/x"));
+        let (again, before) = folders.made_fresh(&key("/x"));
+        assert_eq!(before, Some(making));
+        folders.made_durable(&key("/x"), making);
         assert_eq!(folders.count_fresh(), 1);
+        // One that was there already is what it was.
+        folders.was_not_made(&key("/x"), again, before);
+        folders.made_durable(&key("/x"), making);
+        assert_eq!(folders.count_fresh(), 0);
         second.keep();
         drop(first);
         assert!(all.path().join("x/y").exists());

@@ -79,6 +79,21 @@ impl Object {
         self.media == Media::Remote
     }
 
+    /// Looks whether it is still what it was when it was opened. Waits for a disk where [`Object::is_remote`].
+    ///
+    /// Its length and the time of its last writing tell. The time of change does not: that goes on when the file's name goes to another
+    /// one, and this one is sent to its end all the same.
+    ///
+    /// # Errors
+    /// When it is another, or cannot be looked at.
+    pub fn unchanged(&self) -> io::Result<()> {
+        let now = self.file().metadata()?;
+        if now.len() == self.meta.len && now.modified()? == self.meta.modified {
+            return Ok(());
+        }
+        Err(io::Error::other("the file was changed while it was sent"))
+    }
+
     /// Looks at what was opened. May wait for its digest.
     ///
     /// # Errors

@@ -81,7 +81,8 @@ impl OpenFiles {
     /// Closes those that nobody asked for since the sweep before the last. Called every few seconds.
     pub(super) fn sweep(&self) {
         let now = self.sweeps.fetch_add(1, Ordering::Relaxed) + 1;
-        let in_use = |kept: &Kept| now - kept.used.load(Ordering::Relaxed) <= IDLE_SWEEPS;
+        let in_use =
+            |kept: &Kept| now.saturating_sub(kept.used.load(Ordering::Relaxed)) <= IDLE_SWEEPS;
         self.files.retain(|_, kept| in_use(kept));
     }
 

@@ -76,6 +76,8 @@ pub(crate) struct Served {
     pub(crate) tls: SocketAddr,
     /// Its socket's file.
     pub(crate) unix: PathBuf,
+    /// What answers.
+    server: Arc<Server>,
     /// Sockets' files, which go with these.
     _bound: Vec<Bound>,
 }
@@ -117,7 +119,8 @@ impl Setup {
             .build()
             .unwrap();
         let store = Arc::new(Store::open(root, self.store).unwrap());
-        let server = Server::new(store, Disk::new(disk.handle().clone()), self.server);
+        let disk_threads = Disk::new(disk.handle().clone());
+        let server = Arc::new(Server::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
             sockets: NonZeroUsize::new(self.crew.sockets()).unwrap(),
@@ -141,7 +144,7 @@ impl Setup {
             let tls = (index == 1).then(|| Arc::clone(&certified().1.config));
             (std::mem::take(&mut bound.listeners), tls)
         });
-        let crew = Crew::start(doors.collect(), &Arc::new(server), &self.crew).unwrap();
+        let crew = Crew::start(doors.collect(), &server, &self.crew).unwrap();
         Served {
             folder,
             crew: Some(crew),
@@ -149,12 +152,18 @@ impl Setup {
             plain,
             tls,
             unix,
+            server,
             _bound: all,
         }
     }
 }
 
 impl Served {
+    /// How often a connection came to rest.
+    pub(crate) fn rests(&self) -> u64 {
+        self.server.rests()
+    }
+
     /// With what is said nothing about.
     pub(crate) fn start() -> Self {
         Setup::default().start()

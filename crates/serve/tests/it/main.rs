@@ -27,6 +27,7 @@ mod rows_d7;
 mod rows_d8;
 mod rows_d9;
 mod rows_http2;
+mod rows_resting;
 mod rows_slow;
 mod slow_disk;
 mod smuggling;

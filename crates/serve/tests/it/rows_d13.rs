@@ -109,6 +109,27 @@ fn d13_a_file_that_changes_ends_the_answer_and_not_the_server() {
     }
 }
 
+/// Also of one that fits into hyper's buffers, and almost into the socket's.
+#[test]
+fn d13_a_short_file_that_changes_ends_the_answer() {
+    let served = Served::start();
+    for length in [300 << 10, 1 << 20] {
+        let file = Content::random(13, length).to_vec();
+        for is_changed in [true, false] {
+            old_file(&served, &file);
+            let mut client = Client::on(&served, Road::Unix);
+            client.send(request("GET", "/f", &[]));
+            assert_eq!(client.head().status, 200);
+            client.take(1).unwrap();
+            if is_changed {
+                Done::Overwritten.to(&served);
+            }
+            let rest = client.take(file.len() - 1);
+            assert_eq!(rest.is_err(), is_changed, "{length}");
+        }
+    }
+}
+
 #[test]
 fn d13_ranges_of_a_file_that_changes_end_early() {
     let served = Served::start();

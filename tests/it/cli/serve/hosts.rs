@@ -56,6 +56,20 @@ async fn strangers_names_are_refused_where_nothing_else_keeps_them_out() {
     );
 }
 
+/// A login for some does not keep strangers from what all others may.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_names_are_refused_where_some_need_no_login() {
+    let haul = shelf();
+    for flags in [
+        &["--anonymous", "ro"][..],
+        &["-w", "--anonymous", "rw", "--auth", "me:pw:rw"],
+    ] {
+        let served = serve(&haul, flags).await;
+        assert_status(&by(&served, "GET /a.txt", "evil.test").await, 421);
+        assert_status(&by(&served, "GET /a.txt", "localhost").await, 200);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_something_else_keeps_them_out_names_do_not_matter() {
     let haul = shelf();

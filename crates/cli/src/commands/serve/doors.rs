@@ -64,7 +64,7 @@ impl Doors {
     /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`Hosts`].
     pub(super) fn hosts(&self, settings: &ServeSettings) -> Option<Hosts> {
         let is_private = !self.bound.iter().any(|bound| is_public(&bound.local));
-        let is_trusting = self.tls.is_none() && settings.server.access.is_open();
+        let is_trusting = self.tls.is_none() && settings.server.access.lets_strangers_in();
         let allowed = settings
             .hosts
             .clone()
