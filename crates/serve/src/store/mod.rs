@@ -227,8 +227,12 @@ impl Store {
     /// Whether so many bytes in place of what has a key are. May wait for a disk.
     ///
     /// # Errors
-    /// [`StoreError::OverQuota`] if they are not.
+    /// [`StoreError::OverQuota`] if they are not, and [`StoreError::NoSpace`] if the disk has no room for them: it needs that beside what
+    /// is there.
     pub fn has_room_for(&self, key: &Key, bytes: u64) -> Result<(), StoreError> {
+        if !self.options.discards && self.free_for(key).is_some_and(|free| free < bytes) {
+            return Err(StoreError::NoSpace);
+        }
         let there = key.split().map_or(0, |(above, name)| {
             let folder = self.root.open_folder(&above);
             folder.map_or(0, |folder| usage::counted(folder, name))
@@ -237,6 +241,20 @@ impl Store {
             true => Ok(()),
             false => Err(self.quota.refuse()),
         }
+    }
+
+    /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
+    fn free_for(&self, key: &Key) -> Option<u64> {
+        let mut folder = key.split()?.0;
+        let found = loop {
+            match self.root.open_folder(&folder) {
+                Ok(found) => break found,
+                Err(_) => folder = folder.split()?.0,
+            }
+        };
+        let stat = rustix::fs::fstatvfs(found).ok()?;
+        // Some, of networks, have no such count.
+        (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
     /// Closes files that nobody asks for any more, and counts anew for a little while where there is a quota. To be called every

@@ -11,6 +11,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -42,6 +43,8 @@ pub struct Root {
     media: Media,
     /// Whether links are followed as long as they stay beneath.
     follows_links: bool,
+    /// Whether it was told that it was removed.
+    is_told: AtomicBool,
 }
 
 /// How far opening something may lead.
@@ -83,6 +86,7 @@ impl Root {
             path: path.to_owned(),
             media: Media::of(&top),
             follows_links: true,
+            is_told: AtomicBool::new(false),
             top,
             by_kernel: true,
         };
@@ -120,7 +124,8 @@ impl Root {
     /// # Errors
     /// See [`StoreError`].
     pub fn open_any(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, READ, Reach::Anywhere)?)
+        let opened = self.open_with(key, READ, Reach::Anywhere);
+        opened.map_err(|errno| self.meant(errno))
     }
 
     /// Opens what has a key, if that needs nothing from a disk.
@@ -132,7 +137,7 @@ impl Root {
             // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag. `XDEV`: it leads to another mount,
             // where even an open may ask somebody, or it leads out: whoever may wait finds out which.
             Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => Now::Wait,
-            other => Now::Done(other.map_err(StoreError::from)),
+            other => Now::Done(other.map_err(|errno| self.meant(errno))),
         }
     }
 
@@ -146,7 +151,11 @@ impl Root {
     /// # Errors
     /// See [`StoreError`]. What is no folder is a conflict.
     pub fn open_folder(&self, key: &Key) -> Result<OwnedFd, StoreError> {
-        Ok(self.open_with(key, FOLDER, Reach::Anywhere)?)
+        if key.is_root() && self.is_gone() {
+            return Err(StoreError::RootGone);
+        }
+        let opened = self.open_with(key, FOLDER, Reach::Anywhere);
+        opened.map_err(|errno| self.meant(errno))
     }
 
     /// Opens a folder on the root's own mount.
@@ -159,9 +168,22 @@ impl Root {
         self.open_with(key, FOLDER, reach)
     }
 
-    /// Whether the directory itself was removed. What is in it then is nowhere.
+    /// Whether the directory itself was removed: it is then as if it were empty. That is told once.
     pub(super) fn is_gone(&self) -> bool {
-        rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0)
+        let is_gone = rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0);
+        if is_gone && !self.is_told.swap(true, Ordering::Relaxed) {
+            let path = self.path.display();
+            tracing::error!(%path, "the folder that is served was removed: make it again, then restart the server");
+        }
+        is_gone
+    }
+
+    /// What it means that something cannot be opened.
+    fn meant(&self, errno: Errno) -> StoreError {
+        match errno {
+            Errno::NOENT if self.is_gone() => StoreError::RootGone,
+            other => other.into(),
+        }
     }
 
     /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:

@@ -76,8 +76,8 @@ pub(crate) struct Served {
     pub(crate) tls: SocketAddr,
     /// Its socket's file.
     pub(crate) unix: PathBuf,
-    /// What answers.
-    server: Arc<Server>,
+    /// What answers. It holds the store's lock, and is gone once the server has ended.
+    server: Option<Arc<Server>>,
     /// Sockets' files, which go with these.
     _bound: Vec<Bound>,
 }
@@ -152,7 +152,7 @@ impl Setup {
             plain,
             tls,
             unix,
-            server,
+            server: Some(server),
             _bound: all,
         }
     }
@@ -161,7 +161,7 @@ impl Setup {
 impl Served {
     /// How often a connection came to rest.
     pub(crate) fn rests(&self) -> u64 {
-        self.server.rests()
+        self.server.as_ref().map_or(0, |server| server.rests())
     }
 
     /// With what is said nothing about.
@@ -214,6 +214,7 @@ impl Served {
 
     /// Ends it.
     pub(crate) fn end(&mut self, grace: Duration) -> Ending {
+        self.server = None;
         let ending = self.crew.take().unwrap().end(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);

@@ -256,5 +256,38 @@ fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
             assert_eq!(answer.status, 500, "{road:?} {path}");
             assert!(answer.text().contains("removed"), "{}", answer.text());
         }
+        // Whoever mirrors it is not to take that for an empty folder.
+        for path in ["/", "/?format=json", "/?format=tar", "/f", "/x/"] {
+            assert_eq!(
+                served.ask(road, "GET", path, &[]).status,
+                500,
+                "{road:?} {path}"
+            );
+        }
     }
+}
+
+/// A file that others may not read stays such a file.
+#[test]
+fn d3_a_file_that_is_replaced_keeps_its_rights() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+    let served = Served::start();
+    let path = served.file("f", "old");
+    let is_root = rustix::process::geteuid().is_root();
+    for road in Road::ALL {
+        for mode in [0o600, 0o640, 0o755, 0o644] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            if is_root {
+                chown(&path, Some(1000), Some(1001)).unwrap();
+            }
+            assert_eq!(served.put(road, "/f", &[], b"new").status, 204);
+            let now = std::fs::metadata(&path).unwrap();
+            assert_eq!(now.mode() & 0o7777, mode, "{road:?}");
+            assert!(!is_root || (now.uid(), now.gid()) == (1000, 1001));
+        }
+    }
+    // Nobody gets an owner's rights by running what somebody else has sent.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+    assert_eq!(served.put(Road::Plain, "/f", &[], b"new").status, 204);
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }

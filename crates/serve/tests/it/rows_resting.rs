@@ -78,6 +78,9 @@ fn d9_empty_lines_between_requests_are_nothing() {
             client.send("\r\n");
             eventually("it is given up as one that is idle", || client.has_ended());
             assert_eq!(client.until_gone(), b"", "{road:?}");
+            // After each request, and after what woke it for nothing.
+            let rests = served.rests() - before;
+            assert!(rests <= 4, "{road:?}: it rested {rests} times");
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::http::answer::{Instead, plain};
 use crate::observe::BodyRefusal;
 use crate::store::{Meta, Now, StoreError};
 
+/// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
+const MANY: u64 = 4 << 20;
+
 /// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
@@ -37,8 +40,9 @@ pub(crate) struct Asked {
     pub(super) digests: Vec<Checksum>,
     /// Bytes that may come.
     pub(crate) most: u64,
-    /// Bytes that will come and for which there is no room beside what is there: in its place there may be.
-    tight: Option<u64>,
+    /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
+    /// there.
+    many: Option<u64>,
     /// What is found out before the body is asked for.
     first: First,
 }
@@ -51,7 +55,7 @@ impl Asked {
             conditions: Conditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
-            tight: None,
+            many: None,
             first: First::Nothing,
         }
     }
@@ -81,10 +85,10 @@ impl Asked {
             server.options.metrics.refused_body(BodyRefusal::TooLarge);
             return Err(too_long(most).into());
         }
-        let tight = length.filter(|length| !server.store.has_room(*length));
+        let many = length.filter(|length| *length >= MANY || !server.store.has_room(*length));
         let conditions = Conditions::parse(headers);
         let is_large = length.is_none_or(|length| length > SMALL as u64);
-        let first = match (headers.contains_key(EXPECT) || tight.is_some(), is_large) {
+        let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
             (true, _) => First::Everything,
             (false, true) if !conditions.is_empty() => First::Everything,
             (false, true) => First::WhatIsKnown,
@@ -95,7 +99,7 @@ impl Asked {
             conditions,
             digests: digests.into_iter().map(checksum).collect(),
             most,
-            tight,
+            many,
             first,
         })
     }
@@ -117,7 +121,7 @@ impl Asked {
             }
             First::Everything => {}
         }
-        let (key, conditions, tight) = (self.key.clone(), self.conditions.clone(), self.tight);
+        let (key, conditions, many) = (self.key.clone(), self.conditions.clone(), self.many);
         let _pause = line.pause();
         let check = move || {
             if conditions.is_empty() {
@@ -125,7 +129,7 @@ impl Asked {
             } else {
                 store.check(&key, &|meta: Option<&Meta>| holds(&conditions, meta))?;
             }
-            tight.map_or(Ok(()), |bytes| store.has_room_for(&key, bytes))
+            many.map_or(Ok(()), |bytes| store.has_room_for(&key, bytes))
         };
         line.server.disk.run(check).await
     }

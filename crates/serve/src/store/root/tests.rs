@@ -71,10 +71,10 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
     let (file, link, at) = (base.join("file"), base.join("link"), base.join("swap"));
     fs::write(&file, "inside").expect("a file");
     symlink("../secret", &link).expect("a link");
-    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 for from in [&file, &link] {
                     let aside = base.join("aside");
                     // Made anew each time: a rename of one hard link over another does nothing.
@@ -98,7 +98,7 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
                 Err(other) => panic!("{other}"),
             }
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
     });
 }
 

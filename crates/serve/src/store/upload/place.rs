@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid};
 use rustix::io::Errno;
 
 use crate::Key;
@@ -80,11 +80,39 @@ impl Place {
     /// Gives it the key's name, which something has. Says how many bytes that was.
     pub(super) fn replace(&self, key: &Key) -> Result<u64, StoreError> {
         let before = self.before(key);
+        self.take_rights(key)?;
         match self.rename(key, true) {
             Ok(()) => Ok(before),
             Err(Errno::ISDIR | Errno::NOTDIR) => Err(StoreError::Conflict),
             Err(error) => Err(meant(error)),
         }
+    }
+
+    /// Gives it the rights and the owner of the file that it is about to replace: one that others may not read stays such a file. Where
+    /// the owner cannot be kept, the group may be.
+    fn take_rights(&self, key: &Key) -> Result<(), StoreError> {
+        /// Who may read, write and run it. Nobody gets more by running it.
+        const RIGHTS: u32 = 0o777;
+        let there = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
+        let Ok(there) = there else { return Ok(()) };
+        if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        let file = &self.temporary.file;
+        let own = rustix::fs::fstat(file)?;
+        let group = Some(Gid::from_raw(there.st_gid));
+        if own.st_uid != there.st_uid {
+            let owner = Some(Uid::from_raw(there.st_uid));
+            if rustix::fs::fchown(file, owner, group).is_err() {
+                let _ = rustix::fs::fchown(file, None, group);
+            }
+        } else if own.st_gid != there.st_gid {
+            let _ = rustix::fs::fchown(file, None, group);
+        }
+        if own.st_mode & RIGHTS != there.st_mode & RIGHTS {
+            rustix::fs::fchmod(file, Mode::from_raw_mode(there.st_mode & RIGHTS))?;
+        }
+        Ok(())
     }
 
     /// Bytes of the file that has the key's name; none where something else has it, which is not counted.

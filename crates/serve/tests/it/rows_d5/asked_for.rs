@@ -122,6 +122,23 @@ fn d5_a_body_for_a_folders_name_is_not_asked_for() {
     eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
+/// A file system that is full to the last byte serves nobody.
+#[test]
+fn d6_a_body_that_the_disk_has_no_room_for_is_not_asked_for() {
+    let served = Served::start();
+    let (length, expect) = (
+        ("Content-Length", "4611686018427387904"),
+        ("Expect", "100-continue"),
+    );
+    for road in Road::FIRST {
+        for path in ["/f", "/a/b/c"] {
+            assert_eq!(first_word(&served, road, path, &[length, expect]), 507);
+            assert_eq!(first_word(&served, road, path, &[length]), 507);
+        }
+    }
+    assert!(!served.root().join("a").exists());
+}
+
 #[test]
 fn d5_what_is_encoded_is_not_taken() {
     let served = Served::start();
