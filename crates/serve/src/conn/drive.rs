@@ -3,11 +3,8 @@
 //! A plain connection begins as HTTP/1.1; if its first bytes are HTTP/2's preface, hyper says so and it begins anew as that (`second`). Whoever drives it waits
 //! for three things at once: the protocol, the moment at which the peer has been waited for long enough, and the server's end, at
 //! which the request that is under way is still answered.
-//!
-//! A body that nobody wanted is still being sent when the answer goes out. Closing then would make the peer's system throw the answer
-//! away, so the connection *lingers*: it says that nothing more will come, and what comes is read and dropped for a while.
+//! How a connection ends is in `ending`, what of all that is HTTP/2's in `second`.
 
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,11 +14,9 @@ use bytes::Bytes;
 use haul_plan::serving::Tired;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::late;
 use super::line::Line;
 use super::minder::{Minder, Wants};
 use super::transport::Transport;
@@ -31,12 +26,6 @@ use crate::observe::Fault;
 
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// How long what comes after an answer is read and dropped.
-const LINGER: Duration = Duration::from_secs(5);
-
-/// The same when the server ends.
-pub(super) const LAST: Duration = Duration::from_millis(500);
 
 /// How long a connection is idle before it is taken from hyper: rarely that of one whose peer is at work, as giving it back costs
 /// some microseconds.
@@ -218,7 +207,7 @@ impl Driver {
             Err(error) => Err(error),
             Ok(_) => {
                 // Whatever is the matter now, the answers were given.
-                let _ = Box::pin(self.leave(wire, self.line.may_have_more())).await;
+                let _ = Box::pin(self.leave(wire, self.line.has_unread_body())).await;
                 Ok(())
             }
         }
@@ -274,45 +263,6 @@ impl Driver {
             polled.map(|ended| ended.map(|()| Turned::Over).map_err(Early::Broken))
         })
         .await
-    }
-
-    /// Ends a connection whose peer took too long, and says so.
-    async fn leave_late<S: Transport>(&self, mut wire: Wire<S>) -> io::Result<()> {
-        late::say(&mut wire).await?;
-        self.leave(wire, false).await
-    }
-
-    /// Ends a connection so that its last answer arrives, also when there may be more to come.
-    pub(super) async fn leave<S: Transport>(
-        &self,
-        mut wire: Wire<S>,
-        may_have_more: bool,
-    ) -> io::Result<()> {
-        // What comes from here on is nobody's, and is not to be kept.
-        self.line.watch().end();
-        let until = tokio::time::Instant::now() + LINGER;
-        // Of a plain socket, closing says as much in one call less.
-        if may_have_more || S::HAS_FAREWELL {
-            // A last word may find no room on its way.
-            tokio::time::timeout_at(until, wire.shutdown()).await??;
-        }
-        if !may_have_more {
-            return Ok(());
-        }
-        let mut buffer = vec![0; 16 << 10];
-        let drained = async {
-            while wire.read(&mut buffer).await? > 0 {}
-            Ok(())
-        };
-        let server_ends = async {
-            self.stop.cancelled().await;
-            tokio::time::sleep(LAST).await;
-        };
-        tokio::select! {
-            drained = drained => drained,
-            () = tokio::time::sleep_until(until) => Ok(()),
-            () = server_ends => Ok(()),
-        }
     }
 }
 

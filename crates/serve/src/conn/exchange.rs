@@ -109,7 +109,7 @@ impl Exchange {
     }
 
     /// Whom it was let in as.
-    pub(crate) fn is_from(&mut self, user: Option<&Arc<str>>) {
+    pub(crate) fn comes_from(&mut self, user: Option<&Arc<str>>) {
         if let Some(told) = &mut self.told {
             told.user = user.cloned();
         }

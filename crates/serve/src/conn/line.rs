@@ -155,7 +155,7 @@ impl Line {
     }
 
     /// It is HTTP/2 from here on.
-    pub(crate) fn is_second(&self) {
+    pub(crate) fn becomes_second(&self) {
         self.watch().end();
         self.is_in_order.store(false, Ordering::Relaxed);
         // Its first bytes looked like the head of a request. That is over.
@@ -198,7 +198,7 @@ impl Line {
     }
 
     /// The request of HTTP/1.1 that is being answered has a body.
-    pub(crate) fn lacks_body(&self) {
+    pub(crate) fn awaits_body(&self) {
         self.lacks_body.store(true, Ordering::Relaxed);
     }
 
@@ -224,12 +224,12 @@ impl Line {
     }
 
     /// Whether something may still come that nobody waits for.
-    pub(crate) fn may_have_more(&self) -> bool {
+    pub(crate) fn has_unread_body(&self) -> bool {
         self.has_unread.load(Ordering::Relaxed) && !self.peer_ended.load(Ordering::Relaxed)
     }
 
     /// Whether the peer may still send: on HTTP/2 it may at any time, and nobody knows what it was about to say.
-    pub(crate) fn may_come_more(&self) -> bool {
+    pub(crate) fn peer_may_send(&self) -> bool {
         !self.peer_ended.load(Ordering::Relaxed)
     }
 

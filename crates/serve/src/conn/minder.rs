@@ -156,7 +156,7 @@ mod tests {
         };
         let server = Server::new(Arc::new(store), Disk::new(Handle::current()), options);
         let line = Arc::new(Line::new(Arc::new(server), None, false, false));
-        line.is_second();
+        line.becomes_second();
         line
     }
 

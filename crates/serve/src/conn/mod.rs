@@ -5,8 +5,10 @@
 //! last byte has left. All of them meet in the [`Line`]; a `minder` keeps the one timer.
 
 mod drive;
+mod ending;
 mod exchange;
 mod late;
+mod lent;
 mod line;
 mod minder;
 mod pace;

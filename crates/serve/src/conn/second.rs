@@ -8,20 +8,18 @@
 //!
 //! One connection holds at most [`CONNECTION_WINDOW`] bytes of bodies that nobody has read yet, [`STREAMS`] times [`STREAM_BUFFER`] bytes of answers
 //! that its peer has no room for, and one head of [`HEAD_LIST`] bytes. What an upload gathers while the disk is busy comes on top, as on
-//! HTTP/1.1.
+//! HTTP/1.1. A peer that sends its bytes one by one makes those that nobody has read yet cost some ten times as much, until the disk goes on.
 
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
 
 use haul_plan::serving::Tired;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use super::drive::{Driver, Early, HEAD, LAST};
+use super::drive::{Driver, Early, HEAD};
+use super::ending::LAST;
+use super::lent::Lent;
 use super::transport::Transport;
 use super::wire::Wire;
 use crate::http::Service;
@@ -68,14 +66,14 @@ impl Driver {
         wire: Wire<S>,
         service: Service,
     ) -> Result<(), Early> {
-        self.line.is_second();
+        self.line.becomes_second();
         let (lent, mut back) = Lent::new(wire);
         let ended = self.streams(lent, service).await;
         // A peer that dawdles gets no more time; to all others a last word may still be under way.
         if !matches!(ended, Err(Early::Tired(tired)) if tired != Tired::Idle)
             && let Ok(wire) = back.try_recv()
         {
-            let _ = Box::pin(self.leave(wire, self.line.may_come_more())).await;
+            let _ = Box::pin(self.leave(wire, self.line.peer_may_send())).await;
         }
         ended
     }
@@ -114,9 +112,7 @@ impl Driver {
         }
         ended
     }
-}
 
-impl Driver {
     /// Waits until the server has ended and nothing is under way here. hyper would wait until its peer has heard of it, and one that is asleep never
     /// does.
     async fn is_left_alone(&self) {
@@ -127,80 +123,5 @@ impl Driver {
                 return;
             }
         }
-    }
-}
-
-/// A wire that comes back when hyper is done with it.
-struct Lent<S: Transport> {
-    /// There until this is dropped.
-    wire: Option<Wire<S>>,
-    /// Where it goes then.
-    back: Option<oneshot::Sender<Wire<S>>>,
-}
-
-impl<S: Transport> Lent<S> {
-    fn new(wire: Wire<S>) -> (Self, oneshot::Receiver<Wire<S>>) {
-        let (back, receiver) = oneshot::channel();
-        let lent = Self {
-            wire: Some(wire),
-            back: Some(back),
-        };
-        (lent, receiver)
-    }
-
-    #[expect(clippy::expect_used, reason = "it is taken by what drops the holder")]
-    fn wire(&mut self) -> Pin<&mut Wire<S>> {
-        Pin::new(self.wire.as_mut().expect("it is lent"))
-    }
-}
-
-impl<S: Transport> Drop for Lent<S> {
-    fn drop(&mut self) {
-        if let (Some(wire), Some(back)) = (self.wire.take(), self.back.take()) {
-            // Whoever lent it may not want it back.
-            let _ = back.send(wire);
-        }
-    }
-}
-
-impl<S: Transport> AsyncRead for Lent<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        self.wire().poll_read(cx, buffer)
-    }
-}
-
-impl<S: Transport> AsyncWrite for Lent<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.wire().poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.wire().poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.wire
-            .as_ref()
-            .is_some_and(AsyncWrite::is_write_vectored)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.wire().poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.wire().poll_shutdown(cx)
     }
 }

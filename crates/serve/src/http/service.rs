@@ -45,7 +45,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         let mut exchange = Exchange::begin(&self.line, &head);
         let body = Inbound::new(body, &self.line, exchange.received());
         if head.version < Version::HTTP_2 && !body.is_end() {
-            self.line.lacks_body();
+            self.line.awaits_body();
         }
         if let Err(answer) = self.is_plain(&head, &body) {
             return Answering::Now(Some(exchange.answered(*answer)));
@@ -74,7 +74,7 @@ impl hyper::service::Service<Request<Incoming>> for Service {
                 ));
             }
         };
-        exchange.is_from(grant.user.as_ref());
+        exchange.comes_from(grant.user.as_ref());
         let origin = self.origin(&asked);
         match self.answer(asked, body, grant) {
             Reply::Now(answer) => {
@@ -160,7 +160,7 @@ impl Service {
             .judge_again(&self.ask(&asked), &checked);
         let answer = match judged {
             Judged::Granted(grant) => {
-                exchange.is_from(grant.user.as_ref());
+                exchange.comes_from(grant.user.as_ref());
                 let origin = self.origin(&asked);
                 let answer = self.answer(asked, body, grant).get().await;
                 self.shared(answer, origin)
