@@ -86,6 +86,15 @@ impl Conditions {
         }
     }
 
+    /// The condition that nothing is there: `If-None-Match: *`.
+    #[must_use]
+    pub fn if_new() -> Self {
+        Self {
+            if_none_match: Some(Tags::Any),
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing is asked, so that a writer need not look at what is there.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -11,8 +11,10 @@ use super::inbound::Inbound;
 use super::put::{self, PutError, Source};
 use crate::Key;
 use crate::access::{Grant, Right};
+use crate::body::Body;
 use crate::conn::Line;
 use crate::page::form::{Form, FormError};
+use crate::store::StoreError;
 
 /// One file of a form.
 struct FormFile<'a> {
@@ -33,43 +35,115 @@ impl Source for FormFile<'_> {
     }
 }
 
-/// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays.
-pub(crate) async fn answer(
-    line: Arc<Line>,
-    folder: Key,
-    kind: String,
-    body: Inbound,
-    grant: Grant,
-) -> Answer {
-    let form = match Form::new(&kind, folder.clone(), body) {
+/// What a form is asked to do.
+pub(crate) struct Asked {
+    /// Where its files go.
+    pub(crate) folder: Key,
+    /// The type of its body.
+    pub(crate) kind: String,
+    /// Whether files that are there are replaced.
+    pub(crate) replaces: bool,
+}
+
+/// What came of a form's files.
+#[derive(Default)]
+struct Sent {
+    /// How many were stored.
+    stored: usize,
+    /// Those that were there already, and were left alone.
+    there: Vec<Key>,
+}
+
+/// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
+/// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
+pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound, grant: Grant) -> Answer {
+    let form = match Form::new(&asked.kind, asked.folder.clone(), body) {
         Ok(form) => form,
         Err(error) => return refused(&line, &error),
     };
-    match all(&line, form, &grant).await {
-        Ok(()) => back(&folder),
-        Err(answer) => answer,
+    let mut sent = Sent::default();
+    match all(&line, form, &grant, asked.replaces, &mut sent).await {
+        Err((key, answer)) => told(answer, key.as_ref(), &sent),
+        Ok(()) if sent.there.is_empty() && sent.stored > 0 => back(&asked.folder),
+        Ok(()) if sent.there.is_empty() => plain(
+            StatusCode::BAD_REQUEST,
+            "no file was chosen: go back and choose some",
+        ),
+        Ok(()) => plain(StatusCode::CONFLICT, were_there(&sent)),
     }
 }
 
-async fn all(line: &Arc<Line>, mut form: Form<Inbound>, grant: &Grant) -> Result<(), Answer> {
+async fn all(
+    line: &Arc<Line>,
+    mut form: Form<Inbound>,
+    grant: &Grant,
+    replaces: bool,
+    sent: &mut Sent,
+) -> Result<(), (Option<Key>, Answer)> {
     while let Some(key) = form
         .next_file()
         .await
-        .map_err(|error| refused(line, &error))?
+        .map_err(|error| (None, refused(line, &error)))?
     {
         if !grant.may(Right::Write, &key) {
-            return Err(plain(StatusCode::FORBIDDEN, "that file may not be written"));
+            let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
+            return Err((Some(key), answer));
         }
         let asked = put::Asked::plainly(&line.server, key.clone());
+        let asked = if replaces { asked } else { asked.if_new() };
         let most = asked.most;
         let file = FormFile {
             form: &mut form,
             is_over: false,
         };
-        let put = put::put(line, asked, file).await;
-        put.map_err(|error| put::failed(line, &error, &key, most))?;
+        match put::put(line, asked, file).await {
+            Ok(_) => sent.stored += 1,
+            Err(PutError::Store(StoreError::Failed)) if !replaces => sent.there.push(key),
+            Err(error) => {
+                let answer = put::failed(line, &error, &key, most);
+                return Err((Some(key), answer));
+            }
+        }
     }
     Ok(())
+}
+
+/// What went wrong, with which file, and what became of the others.
+fn told(answer: Answer, key: Option<&Key>, sent: &Sent) -> Answer {
+    let Body::Whole(text) = answer.body() else {
+        return answer;
+    };
+    let text = String::from_utf8_lossy(text);
+    let name = key.map_or_else(String::new, |key| format!("{key}: "));
+    let stored = match sent.stored {
+        0 => "no file was stored".to_owned(),
+        1 => "the file before it was stored".to_owned(),
+        stored => format!("the {stored} files before it were stored"),
+    };
+    plain(
+        answer.status(),
+        format!("{name}{}; {stored}", text.trim_end()),
+    )
+}
+
+fn were_there(sent: &Sent) -> String {
+    /// More names are no help.
+    const NAMES: usize = 20;
+    let names = sent
+        .there
+        .iter()
+        .take(NAMES)
+        .map(|key| format!("  {key}\n"));
+    let more = match sent.there.len().saturating_sub(NAMES) {
+        0 => String::new(),
+        more => format!("  and {more} more\n"),
+    };
+    format!(
+        "not stored, as there are files of these names already:\n{}{more}stored: {}\n\
+        to replace those that are there, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
+        names.collect::<String>(),
+        sent.stored,
+    )
 }
 
 /// 303: the browser shows the folder, and a reload sends nothing again.

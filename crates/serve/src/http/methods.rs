@@ -153,13 +153,13 @@ impl Service {
             .get(CONTENT_TYPE)
             .and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().to_owned();
-        Reply::later(form::answer(
-            Arc::clone(&self.line),
-            named.key,
+        let query = head.uri.query().unwrap_or_default();
+        let asked = form::Asked {
+            folder: named.key,
             kind,
-            body,
-            grant,
-        ))
+            replaces: query.split('&').any(|pair| pair == "replace=yes"),
+        };
+        Reply::later(form::answer(Arc::clone(&self.line), asked, body, grant))
     }
 
     fn delete(&self, head: &request::Parts, named: Named) -> Reply {

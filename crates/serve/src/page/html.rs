@@ -383,6 +383,7 @@ impl View<'_> {
 const UPLOAD: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
     <label for=\"files\">Upload files</label><input type=\"file\" id=\"files\" name=\"file\" multiple required>\
     <button type=\"submit\" class=\"main\">Upload</button>\
+    <button type=\"submit\" class=\"plain\" formaction=\"./?replace=yes\">Upload and replace</button>\
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
 /// The query that leads to a page.

@@ -26,6 +26,7 @@ mod rows_d6;
 mod rows_d7;
 mod rows_d8;
 mod rows_d9;
+mod rows_forms;
 mod rows_http2;
 mod rows_resting;
 mod rows_slow;

@@ -60,6 +60,14 @@ impl Asked {
         }
     }
 
+    /// The same, if nothing has the key.
+    pub(crate) fn if_new(self) -> Self {
+        Self {
+            conditions: Conditions::if_new(),
+            ..self
+        }
+    }
+
     /// Reads a request's fields.
     ///
     /// # Errors

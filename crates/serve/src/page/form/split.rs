@@ -76,16 +76,20 @@ impl Splitter {
                         return Ok(None);
                     }
                 },
-                Stage::Delimiter => match self.after_delimiter()? {
+                Stage::Delimiter => match self.after_delimiter(0)? {
                     Some(stage) => self.stage = stage,
                     None => return Ok(None),
                 },
                 Stage::Head => return self.head(),
                 Stage::Data => {
                     // Only where nothing is before it is the delimiter taken, so that an event is never two.
-                    if self.held.starts_with(self.delimiter.needle()) {
-                        let _ = self.held.split_to(self.delimiter.needle().len());
-                        self.stage = Stage::Delimiter;
+                    let needle = self.delimiter.needle();
+                    if self.held.starts_with(needle) {
+                        // Not before its line is whole: what only begins like a delimiter would end a file in the middle.
+                        let Some(stage) = self.after_delimiter(needle.len())? else {
+                            return Ok(None);
+                        };
+                        self.stage = stage;
                         return Ok(Some(Event::PartEnd));
                     }
                     let data = self.data();
@@ -128,20 +132,21 @@ impl Splitter {
         self.held.split_to(at).freeze()
     }
 
-    /// What a delimiter leads to. Spaces may stand behind it.
-    fn after_delimiter(&mut self) -> Result<Option<Stage>, FormError> {
-        if self.held.starts_with(b"--") {
+    /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
+    fn after_delimiter(&mut self, len: usize) -> Result<Option<Stage>, FormError> {
+        let behind = &self.held[len..];
+        if behind.starts_with(b"--") {
             self.held.clear();
             return Ok(Some(Stage::End));
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-        let blanks = self.held.iter().take_while(blank).count();
+        let blanks = behind.iter().take_while(blank).count();
         if blanks > 64 {
             return Err(FormError::Malformed("more than a boundary is in its line"));
         }
-        match &self.held[blanks..] {
+        match &behind[blanks..] {
             [b'\r', b'\n', ..] => {
-                let _ = self.held.split_to(blanks);
+                let _ = self.held.split_to(len + blanks);
                 Ok(Some(Stage::Head))
             }
             [] | [b'\r'] => Ok(None),
