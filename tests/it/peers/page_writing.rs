@@ -85,7 +85,19 @@ async fn without_a_script_it_is_read_and_takes_uploads() {
     assert_same(&store.path("in/large.bin"), &large);
     assert_same(&store.path("in").join(odd), b"odd");
     assert_same(&store.path("in/empty"), b"");
-    assert_eq!(tab.complaints().await, [""; 0]);
+    // What is there is replaced when that is asked for.
+    let newer = store.own("there.txt", b"newer");
+    for (button, is_replaced) in [("button.main", false), ("button.plain", true)] {
+        tab.open(&store.url("in/")).await;
+        tab.choose("#files", &[newer.as_path()]).await;
+        tab.click(&format!("form.upload {button}")).await;
+        tab.event("Page.loadEventFired").await;
+        let shown = tab.text("document.body.innerText").await;
+        assert!(shown.contains("Upload and replace"), "{shown}");
+        assert_eq!(shown.contains("not stored"), !is_replaced, "{shown}");
+        let now: &[u8] = if is_replaced { b"newer" } else { b"there" };
+        assert_same(&store.path("in/there.txt"), now);
+    }
 }
 
 #[tokio::test]
@@ -216,6 +228,10 @@ async fn deletion_asks_first() {
     tab.until("document.querySelector('#said').textContent.includes('was deleted')")
         .await;
     tab.shoot("deleted").await;
+    assert_eq!(
+        tab.text("document.querySelector('.sum').textContent").await,
+        "3 entries left on this page"
+    );
     assert_eq!(tab.each(NAMES, "it.textContent").await, ["full", "a", "d"]);
     assert_eq!(
         tab.text("document.activeElement.textContent").await,

@@ -11,6 +11,7 @@
   document.documentElement.classList.add("js");
   const rows = [...document.querySelectorAll("tbody tr:not(.up)")];
   const said = one("#said");
+  const grouped = (number) => number.toLocaleString("en");
   const say = (text, kind = "") => { said.textContent = text; said.className = kind; };
 
   // Times, in the reader's own zone and habits.
@@ -31,7 +32,7 @@
       row.hidden = !one("bdi", row).textContent.toLocaleLowerCase().includes(words);
       left += !row.hidden;
     }
-    say(words ? `${left} of ${rows.length} on this page` : "");
+    say(words ? `${grouped(left)} of ${grouped(rows.length)} on this page` : "");
   };
   if (filter) {
     filter.hidden = rows.length === 0;
@@ -88,6 +89,7 @@
       (links[at + 1] || links[at - 1] || document.body).focus();
       row.remove();
       rows.splice(rows.indexOf(row), 1);
+      one(".sum").textContent = `${grouped(rows.length)} ${rows.length === 1 ? "entry" : "entries"} left on this page`;
       say(`\u201c${name}\u201d was deleted.`, "good");
     } catch (why) {
       button.disabled = false;
