@@ -40,10 +40,18 @@ pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
         }
         _ => "this method is not known here",
     };
+    only(why, allow(is_writable))
+}
+
+/// 405: what is allowed instead (RFC 9110 15.5.6).
+pub(crate) fn only(why: &str, allow: HeaderValue) -> Answer {
     let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
-    answer.headers_mut().insert(ALLOW, allow(is_writable));
+    answer.headers_mut().insert(ALLOW, allow);
     answer
 }
+
+/// What may be asked for of a file, where one may write.
+pub(crate) const FILE: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
 /// What may be asked for.
 pub(crate) fn allow(is_writable: bool) -> HeaderValue {

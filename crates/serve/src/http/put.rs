@@ -68,7 +68,15 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
                 StoreError::Io(_) => metrics.fault(Fault::Disk),
                 _ => {}
             }
-            of_store(error, key)
+            match error {
+                // What is missing is made: only where a link is on the way nothing can be.
+                StoreError::NotFound => {
+                    let text =
+                        "on the way there is a link that leads nowhere, or out of what is served";
+                    plain(StatusCode::NOT_FOUND, text)
+                }
+                error => of_store(error, key),
+            }
         }
         PutError::TooLong => {
             metrics.refused_body(BodyRefusal::TooLarge);
