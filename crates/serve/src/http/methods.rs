@@ -12,6 +12,7 @@ use super::reply::Reply;
 use super::service::{Asked, Service};
 use super::{folder, form, get, put};
 use crate::access::{Admitted, Grant, Right, is_cross_site};
+use crate::conn::Line;
 use crate::page::ListQuery;
 use crate::store::{Meta, Now, Object, StoreError};
 use crate::{Key, Named};
@@ -104,8 +105,8 @@ impl Service {
             Ok(object) => get::answer(&self.line, file, &object),
             Err(StoreError::IsFolder) => to_folder(&asked.head, key),
             // A file where a folder should be on the way: nothing is there.
-            Err(StoreError::Conflict) => of_store(&StoreError::NotFound, key),
-            Err(error) => of_store(&error, key),
+            Err(StoreError::Conflict) => of_store(self.server(), &StoreError::NotFound, key),
+            Err(error) => of_store(self.server(), &error, key),
         }
     }
 
@@ -178,7 +179,7 @@ impl Service {
         if conditions.is_empty()
             && let Now::Done(deleted) = line.server.store.delete_now(&named)
         {
-            return Reply::Now(gone(deleted, &named));
+            return Reply::Now(gone(&line, deleted, &named));
         }
         Reply::later(async move {
             let (store, its) = (Arc::clone(&line.server.store), named.clone());
@@ -186,7 +187,7 @@ impl Service {
                 let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
                 store.delete(&its, (!conditions.is_empty()).then_some(&check))
             });
-            gone(deleted.await, &named)
+            gone(&line, deleted.await, &named)
         })
     }
 
@@ -203,14 +204,14 @@ impl Service {
 }
 
 /// What is said of a deletion.
-fn gone(deleted: Result<(), StoreError>, named: &Named) -> Answer {
+fn gone(line: &Line, deleted: Result<(), StoreError>, named: &Named) -> Answer {
     match deleted {
         Ok(()) => bare(StatusCode::NO_CONTENT),
         Err(StoreError::Conflict) if named.is_folder => {
             let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
             plain(StatusCode::CONFLICT, text)
         }
-        Err(error) => of_store(&error, &named.key),
+        Err(error) => of_store(&line.server, &error, &named.key),
     }
 }
 
