@@ -140,7 +140,7 @@ pub(super) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
 
 /// An address that the command has given away already.
 pub(super) fn twice(flag: &str, why: &str) -> Trouble {
-    let told = format!("{flag} is taken by another -l of this command");
+    let told = format!("{flag} is taken by an earlier -l of this command");
     Trouble::usage(told).hint(format!(
         "leave one of them out, or take another port: {why}"
     ))
