@@ -35,9 +35,8 @@ async fn get(stream: &mut TcpStream, target: &str) -> String {
             let Some((head, body)) = answer.split_once("\r\n\r\n") else {
                 continue;
             };
-            let length = head
-                .split_once("ontent-length: ")
-                .or(head.split_once("ontent-Length: "));
+            let head = head.to_ascii_lowercase();
+            let length = head.split_once("content-length: ");
             let length = length.unwrap().1.lines().next().unwrap();
             if body.len() >= length.parse::<usize>().unwrap() {
                 return answer;
