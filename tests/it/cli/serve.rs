@@ -4,6 +4,7 @@
 //! the service makes of them is judged elsewhere.
 
 mod access;
+mod descriptors;
 mod ends;
 mod hosts;
 mod places;

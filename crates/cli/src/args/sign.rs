@@ -27,6 +27,7 @@ pub(crate) struct SignArgs {
         long,
         value_name = "TIME",
         default_value = "1h",
+        value_parser = whole_seconds,
         allow_negative_numbers = true
     )]
     pub(crate) expires: Duration,
@@ -37,9 +38,18 @@ pub(crate) struct SignArgs {
         ("DELETE", "Delete it"),
     ]))]
     pub(crate) method: Signable,
-    /// Make a key in a new file, readable for you alone.
+    /// Make a key in a new file, readable for you alone; `-` is standard output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
     pub(crate) new_key: Option<PathBuf>,
+}
+
+/// A time of a second at least: that is what a URL counts in, and with less it expires as it is made.
+fn whole_seconds(text: &str) -> Result<Duration, ValueError> {
+    let time: Duration = text.parse()?;
+    if time.0 < std::time::Duration::from_secs(1) {
+        return Err(ValueError::too_short(text, "1s"));
+    }
+    Ok(time)
 }
 
 /// A URL that a server like ours may have. What is wrong with it is told as for downloads, of which this is none.

@@ -45,6 +45,11 @@ fn sign(args: &SignArgs, url: &HttpUrl, key: &Path) -> Result<(), Exit> {
 }
 
 fn make_key(file: &Path) -> Result<(), Exit> {
+    if file == Path::new("-") {
+        return random_key()
+            .and_then(|key| output::lines([key]))
+            .map_err(|error| output::undelivered(&error));
+    }
     let shown = message::harmless(&file.display().to_string());
     write_key(file).map_err(|error| {
         let hint = match error.kind() {
@@ -63,17 +68,20 @@ fn make_key(file: &Path) -> Result<(), Exit> {
 }
 
 /// As text, which survives editors and variables.
-fn write_key(file: &Path) -> io::Result<()> {
+fn random_key() -> io::Result<String> {
     let mut bytes = [0; KEY];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    text.push('\n');
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn write_key(file: &Path) -> io::Result<()> {
+    let text = random_key()?;
     let mut options = OpenOptions::new();
     let mut file = options
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(file)?;
-    file.write_all(text.as_bytes())?;
+    writeln!(file, "{text}")?;
     file.sync_all()
 }

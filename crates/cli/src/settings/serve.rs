@@ -75,13 +75,14 @@ impl ServeSettings {
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
         uploads_are_taken(&args.files, &args.running)?;
-        let mut store = store(&args.files, &args.running);
+        let allowed = limits::open_files();
+        let mut store = store(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access(&args.access, &store, variable)?;
         // A link from one part to another would be a way out of a right that is of one part.
         store.follows_links = !who.has_parts;
         warnings.extend(shared(args));
-        warnings.extend(descriptors(&args.limits, &store, limits::open_files()));
+        warnings.extend(descriptors(&args.limits, &store, allowed));
         let tls = tls(&args.tls)?;
         if let TlsSettings::Files(pairs) = &tls {
             let keys = pairs.iter().map(|pair| pair.key.as_path());
@@ -104,7 +105,7 @@ impl ServeSettings {
                 ..ServerOptions::default()
             },
             store,
-            crew: crew(&args.limits, &args.running)?,
+            crew: crew(&args.limits, &args.running, allowed)?,
             log: log(&args.running)?,
             admin: admin(&args.running)?,
             grace: args.running.grace.0,
@@ -161,13 +162,31 @@ fn uploads_are_taken(files: &FileArgs, running: &RunningArgs) -> Result<(), Sett
     }
 }
 
-fn store(files: &FileArgs, running: &RunningArgs) -> StoreOptions {
+/// Descriptors that connections leave to others unless told otherwise: to files that are sent and written, threads and listeners. Where
+/// connections take the last one, what they ask for cannot be opened.
+fn reserve(allowed: u64) -> u64 {
+    (allowed / 4).max(32)
+}
+
+/// What is had by default, or less where the system lets us have less.
+fn at_most(default: usize, allowed: Option<u64>) -> usize {
+    let allowed = allowed.and_then(|allowed| usize::try_from(allowed).ok());
+    default.min(allowed.unwrap_or(default).max(1))
+}
+
+fn store(files: &FileArgs, running: &RunningArgs, allowed: Option<u64>) -> StoreOptions {
     let defaults = StoreOptions::default();
+    let kept = || {
+        at_most(
+            defaults.open_files,
+            allowed.map(|allowed| reserve(allowed) / 2),
+        )
+    };
     StoreOptions {
         writable: files.writable,
         durability: files.durability.unwrap_or(defaults.durability),
         quota: files.quota.map(|size| size.0),
-        open_files: files.open_files.unwrap_or(defaults.open_files),
+        open_files: files.open_files.unwrap_or_else(kept),
         discards: running.sink.is_some(),
         ..defaults
     }
@@ -225,8 +244,13 @@ fn patience(args: &LimitArgs) -> PatienceOptions {
     }
 }
 
-fn crew(limits: &LimitArgs, running: &RunningArgs) -> Result<CrewOptions, SettingError> {
+fn crew(
+    limits: &LimitArgs,
+    running: &RunningArgs,
+    allowed: Option<u64>,
+) -> Result<CrewOptions, SettingError> {
     let defaults = CrewOptions::default();
+    let left = allowed.map(|allowed| allowed.saturating_sub(reserve(allowed)));
     let single = running.accept == Accept::Single;
     if single && running.threads.is_some_and(|threads| threads > 1) {
         return Err(SettingError::new(
@@ -239,7 +263,9 @@ fn crew(limits: &LimitArgs, running: &RunningArgs) -> Result<CrewOptions, Settin
         threads: running
             .threads
             .unwrap_or(if single { 1 } else { defaults.threads }),
-        connections: limits.max_connections.unwrap_or(defaults.connections),
+        connections: limits
+            .max_connections
+            .unwrap_or_else(|| at_most(defaults.connections, left)),
     })
 }
 

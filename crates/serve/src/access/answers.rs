@@ -35,6 +35,9 @@ pub enum Why {
     /// It needs more than strangers may do.
     #[error("this needs a login")]
     Stranger,
+    /// The same where nobody can log in, and links are signed.
+    #[error("this needs a signed link")]
+    Unsigned,
     /// The Authorization field cannot be read, or there are two.
     #[error("the Authorization field cannot be understood")]
     Malformed,
@@ -74,7 +77,9 @@ impl Refusal {
                 StatusCode::FORBIDDEN
             }
             Why::Stranger | Why::Malformed | Why::Wrong => StatusCode::UNAUTHORIZED,
-            Why::NotAllowed | Why::Expired | Why::BadSignature => StatusCode::FORBIDDEN,
+            Why::Unsigned | Why::NotAllowed | Why::Expired | Why::BadSignature => {
+                StatusCode::FORBIDDEN
+            }
             Why::Busy => StatusCode::SERVICE_UNAVAILABLE,
         }
     }

@@ -55,6 +55,18 @@ pub struct CorsOptions {
     pub max_age: Duration,
 }
 
+/// Whether a page of another site may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admitted {
+    /// It may.
+    Yes,
+    /// It might with this login if it were let use those that browsers store ([`CorsOptions::credentials`]): which of the two it
+    /// is cannot be seen. A token it may use.
+    WithCredentials,
+    /// It may not.
+    Never,
+}
+
 /// Why it makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CorsError {
@@ -187,19 +199,14 @@ impl Cors {
     /// or because it was granted by what no browser adds by itself. Every page is no page in particular, so `*` does not let
     /// pages use the logins that browsers have stored.
     #[must_use]
-    pub fn admits(&self, request: &HeaderMap, method: &Method, grant: &Grant) -> bool {
-        let is_allowed = self.allowed.contains(method);
-        match (grant.how, &self.origins) {
-            (How::Token | How::Signature, _) => true,
-            (How::Open | How::Anonymous, Origins::Any) => is_allowed,
-            (How::Login, Origins::Any) => false,
-            (How::Open | How::Anonymous, Origins::List(_)) => {
-                is_allowed && self.names(request).is_some()
-            }
+    pub fn admits(&self, request: &HeaderMap, method: &Method, grant: &Grant) -> Admitted {
+        let is_named = self.origins == Origins::Any || self.names(request).is_some();
+        match grant.how {
+            How::Token | How::Signature => Admitted::Yes,
+            _ if !is_named || !self.allowed.contains(method) => Admitted::Never,
             // Without leave to use stored logins a page could still send a form with one.
-            (How::Login, Origins::List(_)) => {
-                is_allowed && self.credentials && self.names(request).is_some()
-            }
+            How::Login if !self.credentials => Admitted::WithCredentials,
+            How::Open | How::Anonymous | How::Login => Admitted::Yes,
         }
     }
 

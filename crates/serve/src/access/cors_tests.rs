@@ -66,7 +66,8 @@ fn by_default_there_is_none() {
     assert!(cors.is_off());
     assert!(cors.preflight(&preflight_from(PAGE)).is_none());
     assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
-    assert!(!cors.admits(&from(PAGE), &Method::PUT, &by(How::Open)));
+    let admitted = cors.admits(&from(PAGE), &Method::PUT, &by(How::Open));
+    assert_eq!(admitted, Admitted::Never);
 }
 
 #[test]
@@ -155,19 +156,19 @@ fn writes_of_other_pages_need_leave() {
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
     let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
     for (cors, page, method, how, wanted) in [
-        (&trusted, PAGE, &put, How::Login, true),
-        (&trusted, PAGE, &delete, How::Login, false),
-        (&trusted, evil, &put, How::Login, false),
+        (&trusted, PAGE, &put, How::Login, Admitted::Yes),
+        (&trusted, PAGE, &delete, How::Login, Admitted::Never),
+        (&trusted, evil, &put, How::Login, Admitted::Never),
         // The browser would add a stored login to a form of that page, which was not allowed.
-        (&listed, PAGE, &put, How::Login, false),
-        (&listed, PAGE, &put, How::Anonymous, true),
-        (&listed, evil, &put, How::Open, false),
-        (&any, evil, &put, How::Open, true),
-        (&any, evil, &delete, How::Open, false),
-        (&any, evil, &put, How::Login, false),
+        (&listed, PAGE, &put, How::Login, Admitted::WithCredentials),
+        (&listed, PAGE, &put, How::Anonymous, Admitted::Yes),
+        (&listed, evil, &put, How::Open, Admitted::Never),
+        (&any, evil, &put, How::Open, Admitted::Yes),
+        (&any, evil, &delete, How::Open, Admitted::Never),
+        (&any, evil, &put, How::Login, Admitted::WithCredentials),
         // No browser adds these by itself.
-        (&listed, evil, &delete, How::Token, true),
-        (&listed, evil, &delete, How::Signature, true),
+        (&listed, evil, &delete, How::Token, Admitted::Yes),
+        (&listed, evil, &delete, How::Signature, Admitted::Yes),
     ] {
         assert_eq!(
             cors.admits(&from(page), method, &by(how)),

@@ -252,7 +252,8 @@ impl Rules {
             return Judged::Granted(grant);
         }
         self.refused(match grant.how {
-            How::Anonymous => Why::Stranger,
+            How::Anonymous if !self.challenges.is_empty() => Why::Stranger,
+            How::Anonymous if self.signing.is_some() => Why::Unsigned,
             _ => Why::NotAllowed,
         })
     }

@@ -48,7 +48,7 @@ mod tests;
 
 pub use account::{AccessError, AccessOptions, LoginOptions};
 pub use answers::{Judged, Refusal, Why};
-pub use cors::{Cors, CorsError, CorsOptions, Origins};
+pub use cors::{Admitted, Cors, CorsError, CorsOptions, Origins};
 pub use cross_site::is_cross_site;
 pub use file::{AuthFile, FileError, FileErrorKind, HashedRule, TokenFile};
 pub use grant::{Grant, How};

@@ -1,10 +1,13 @@
 //! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
 
+use haul_net::is_shortage;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, Response, StatusCode};
 
+use super::Server;
 use crate::access::Refusal;
 use crate::body::Body;
+use crate::observe::Fault;
 use crate::store::StoreError;
 use crate::{Key, KeyError};
 
@@ -40,10 +43,18 @@ pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> Answer {
         }
         _ => "this method is not known here",
     };
+    only(why, allow(is_writable))
+}
+
+/// 405: what is allowed instead (RFC 9110 15.5.6).
+pub(crate) fn only(why: &str, allow: HeaderValue) -> Answer {
     let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
-    answer.headers_mut().insert(ALLOW, allow(is_writable));
+    answer.headers_mut().insert(ALLOW, allow);
     answer
 }
+
+/// What may be asked for of a file, where one may write.
+pub(crate) const FILE: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
 /// What may be asked for.
 pub(crate) fn allow(is_writable: bool) -> HeaderValue {
@@ -64,8 +75,8 @@ pub(crate) fn no_key(error: KeyError) -> Answer {
     plain(status, error.to_string())
 }
 
-/// What the store said of a key.
-pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
+/// What the store said of a key. What is the matter with the server and not with the request is counted.
+pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer {
     let status = match error {
         StoreError::NotFound => StatusCode::NOT_FOUND,
         StoreError::TooLong => StatusCode::URI_TOO_LONG,
@@ -80,6 +91,12 @@ pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
         }
     };
     if let StoreError::Io(error) = error {
+        if is_shortage(error) {
+            server.options.metrics.fault(Fault::Descriptors);
+            tracing::warn!(%key, %error, "a file cannot be opened just now");
+            return short_of_descriptors();
+        }
+        server.options.metrics.fault(Fault::Disk);
         tracing::error!(%key, %error, "the disk failed");
         // What the system says may name what a client need not know.
         return plain(status, "the server's disk failed: its log says how");
@@ -88,6 +105,16 @@ pub(crate) fn of_store(error: &StoreError, key: &Key) -> Answer {
         return not_allowed(&Method::PUT, false);
     }
     plain(status, error.to_string())
+}
+
+/// The disk is well, and others have to end first.
+fn short_of_descriptors() -> Answer {
+    let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
+    let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
+    answer
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }
 
 /// A name that is not ours (RFC 9110 15.5.20).

@@ -60,7 +60,7 @@ pub(crate) async fn answer(line: Arc<Line>, asked: Asked) -> Answer {
         Ok(None) => Body::Empty,
         // A folder's path that leads to a file.
         Err(StoreError::Conflict) => return plain(StatusCode::NOT_FOUND, "no folder is there"),
-        Err(error) => return of_store(&error, &key),
+        Err(error) => return of_store(&line.server, &error, &key),
     };
     let mut answer = Response::new(body);
     describe(&key, format, answer.headers_mut());

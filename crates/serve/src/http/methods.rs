@@ -11,7 +11,8 @@ use super::inbound::Inbound;
 use super::reply::Reply;
 use super::service::{Asked, Service};
 use super::{folder, form, get, put};
-use crate::access::{Grant, Right, is_cross_site};
+use crate::access::{Admitted, Grant, Right, is_cross_site};
+use crate::conn::Line;
 use crate::page::ListQuery;
 use crate::store::{Meta, Now, Object, StoreError};
 use crate::{Key, Named};
@@ -42,15 +43,21 @@ impl Service {
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
             .unwrap_or_default();
         let cors = self.server().options.cors.as_ref();
-        let is_let = || cors.is_some_and(|cors| cors.admits(&head.headers, &head.method, grant));
-        if is_cross_site(&head.headers, host, self.line.is_tls) && !is_let() {
-            return Err(plain(
-                StatusCode::FORBIDDEN,
-                "pages of other sites may change nothing here",
-            )
-            .into());
+        if !is_cross_site(&head.headers, host, self.line.is_tls) {
+            return Ok(());
         }
-        Ok(())
+        let admitted = cors.map_or(Admitted::Never, |cors| {
+            cors.admits(&head.headers, &head.method, grant)
+        });
+        let why = match admitted {
+            Admitted::Yes => return Ok(()),
+            Admitted::WithCredentials => {
+                "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
+                 since browsers add logins by themselves: a token needs no leave"
+            }
+            Admitted::Never => "pages of other sites may change nothing here",
+        };
+        Err(plain(StatusCode::FORBIDDEN, why).into())
     }
 
     fn change(&self, asked: Asked, body: Inbound, grant: Grant) -> Reply {
@@ -98,8 +105,8 @@ impl Service {
             Ok(object) => get::answer(&self.line, file, &object),
             Err(StoreError::IsFolder) => to_folder(&asked.head, key),
             // A file where a folder should be on the way: nothing is there.
-            Err(StoreError::Conflict) => of_store(&StoreError::NotFound, key),
-            Err(error) => of_store(&error, key),
+            Err(StoreError::Conflict) => of_store(self.server(), &StoreError::NotFound, key),
+            Err(error) => of_store(self.server(), &error, key),
         }
     }
 
@@ -146,7 +153,7 @@ impl Service {
         if !named.is_folder {
             let text =
                 "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
-            return Reply::Now(plain(StatusCode::METHOD_NOT_ALLOWED, text));
+            return Reply::Now(answer::only(text, answer::FILE));
         }
         let kind = head
             .headers
@@ -172,15 +179,15 @@ impl Service {
         if conditions.is_empty()
             && let Now::Done(deleted) = line.server.store.delete_now(&named)
         {
-            return Reply::Now(gone(deleted, &named.key));
+            return Reply::Now(gone(&line, deleted, &named));
         }
         Reply::later(async move {
-            let (store, key) = (Arc::clone(&line.server.store), named.key.clone());
+            let (store, its) = (Arc::clone(&line.server.store), named.clone());
             let deleted = line.server.disk.write(move || {
                 let check = |meta: Option<&Meta>| put::holds(&conditions, meta);
-                store.delete(&named, (!conditions.is_empty()).then_some(&check))
+                store.delete(&its, (!conditions.is_empty()).then_some(&check))
             });
-            gone(deleted.await, &key)
+            gone(&line, deleted.await, &named)
         })
     }
 
@@ -197,10 +204,14 @@ impl Service {
 }
 
 /// What is said of a deletion.
-fn gone(deleted: Result<(), StoreError>, key: &Key) -> Answer {
+fn gone(line: &Line, deleted: Result<(), StoreError>, named: &Named) -> Answer {
     match deleted {
         Ok(()) => bare(StatusCode::NO_CONTENT),
-        Err(error) => of_store(&error, key),
+        Err(StoreError::Conflict) if named.is_folder => {
+            let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
+            plain(StatusCode::CONFLICT, text)
+        }
+        Err(error) => of_store(&line.server, &error, &named.key),
     }
 }
 

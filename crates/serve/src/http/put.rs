@@ -20,7 +20,7 @@ use super::get::{current, version};
 use super::inbound::Inbound;
 use crate::Key;
 use crate::conn::Line;
-use crate::observe::{BodyRefusal, Fault};
+use crate::observe::BodyRefusal;
 use crate::store::{Meta, Now, Put, StoreError, Upload};
 pub(crate) use asked::Asked;
 use held::Held;
@@ -65,10 +65,17 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
                 StoreError::OverQuota => metrics.refused_body(BodyRefusal::Quota),
                 StoreError::NoSpace => metrics.refused_body(BodyRefusal::DiskFull),
                 StoreError::Mismatch(_) => metrics.refused_body(BodyRefusal::Digest),
-                StoreError::Io(_) => metrics.fault(Fault::Disk),
                 _ => {}
             }
-            of_store(error, key)
+            match error {
+                // What is missing is made: only where a link is on the way nothing can be.
+                StoreError::NotFound => {
+                    let text =
+                        "on the way there is a link that leads nowhere, or out of what is served";
+                    plain(StatusCode::NOT_FOUND, text)
+                }
+                error => of_store(&line.server, error, key),
+            }
         }
         PutError::TooLong => {
             metrics.refused_body(BodyRefusal::TooLarge);

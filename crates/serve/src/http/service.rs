@@ -47,35 +47,30 @@ impl hyper::service::Service<Request<Incoming>> for Service {
         if head.version < Version::HTTP_2 && !body.is_end() {
             self.line.awaits_body();
         }
-        if let Err(answer) = self.is_plain(&head, &body) {
-            return Answering::Now(Some(exchange.answered(*answer)));
-        }
-        if !self.is_for_us(&head) {
-            return Answering::Now(Some(exchange.answered(misdirected())));
-        }
-        let named = match Key::parse(head.uri.path()) {
+        // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
+        let origin = self.origin(&head);
+        let named = match self.named(&head, &body) {
             Ok(named) => named,
-            // `OPTIONS *` asks about the server.
-            Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Named {
-                key: Key::root(),
-                is_folder: true,
-            },
-            Err(error) => return Answering::Now(Some(exchange.answered(no_key(error)))),
+            Err(answer) => {
+                return Answering::Now(Some(exchange.answered(self.shared(*answer, origin))));
+            }
         };
         let asked = Asked { head, named };
         let grant = match self.judge(&asked) {
             Judged::Granted(grant) => grant,
             Judged::Refused(refusal) => {
-                return Answering::Now(Some(exchange.answered(refused(&refusal))));
+                let answer = self.shared(refused(&refusal), origin);
+                return Answering::Now(Some(exchange.answered(answer)));
             }
             Judged::NeedsHashing(pending) => {
-                return Answering::Later(Box::pin(
-                    self.clone().hash(pending, asked, body, exchange),
-                ));
+                let service = self.clone();
+                return Answering::Later(Box::pin(async move {
+                    let answer = service.hash(pending, asked, body, &mut exchange).await;
+                    exchange.answered(service.shared(answer, origin))
+                }));
             }
         };
         exchange.comes_from(grant.user.as_ref());
-        let origin = self.origin(&asked);
         match self.answer(asked, body, grant) {
             Reply::Now(answer) => {
                 Answering::Now(Some(exchange.answered(self.shared(answer, origin))))
@@ -100,6 +95,23 @@ impl Service {
     /// What all connections share.
     pub(super) fn server(&self) -> &Server {
         &self.line.server
+    }
+
+    /// What a request is for, if it is one for us.
+    fn named(&self, head: &request::Parts, body: &Inbound) -> Result<Named, Instead> {
+        self.is_plain(head, body)?;
+        if !self.is_for_us(head) {
+            return Err(misdirected().into());
+        }
+        match Key::parse(head.uri.path()) {
+            Ok(named) => Ok(named),
+            // `OPTIONS *` asks about the server.
+            Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(Named {
+                key: Key::root(),
+                is_folder: true,
+            }),
+            Err(error) => Err(no_key(error).into()),
+        }
     }
 
     /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
@@ -142,15 +154,15 @@ impl Service {
 
     /// Answers when a login's hash has been computed.
     async fn hash(
-        self,
+        &self,
         pending: PendingLogin,
         asked: Asked,
         body: Inbound,
-        mut exchange: Exchange,
-    ) -> Response<Watched> {
+        exchange: &mut Exchange,
+    ) -> Answer {
         let ready = match pending.turn().await {
             Ok(ready) => ready,
-            Err(refusal) => return exchange.answered(refused(&refusal)),
+            Err(refusal) => return refused(&refusal),
         };
         let checked = self.server().disk.run(move || ready.run()).await;
         let judged = self
@@ -158,24 +170,21 @@ impl Service {
             .options
             .access
             .judge_again(&self.ask(&asked), &checked);
-        let answer = match judged {
+        match judged {
             Judged::Granted(grant) => {
                 exchange.comes_from(grant.user.as_ref());
-                let origin = self.origin(&asked);
-                let answer = self.answer(asked, body, grant).get().await;
-                self.shared(answer, origin)
+                self.answer(asked, body, grant).get().await
             }
             Judged::Refused(refusal) => refused(&refusal),
             // It has just been done.
             Judged::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
-        };
-        exchange.answered(answer)
+        }
     }
 
     /// What other sites' pages need to be told, if any may read this.
-    fn origin(&self, asked: &Asked) -> Option<HeaderMap> {
+    fn origin(&self, head: &request::Parts) -> Option<HeaderMap> {
         self.server().options.cors.as_ref()?;
-        let origin = asked.head.headers.get(ORIGIN).cloned();
+        let origin = head.headers.get(ORIGIN).cloned();
         Some(origin.into_iter().map(|origin| (ORIGIN, origin)).collect())
     }
 

@@ -12,6 +12,7 @@ mod logged;
 mod mistaken;
 mod multipart;
 mod rows_answers;
+mod rows_cors;
 mod rows_counted;
 mod rows_d1;
 mod rows_d11;

@@ -216,3 +216,26 @@ fn half_a_connection_is_answered() {
         client.ends();
     }
 }
+
+/// What cannot be done says why, and what can.
+#[test]
+fn refusals_say_what_there_is() {
+    let served = Served::start();
+    served.file("f", "x");
+    std::os::unix::fs::symlink("../secret", served.root().join("out")).unwrap();
+    for road in Road::ALL {
+        let form = served.ask(road, "POST", "/f", &[]);
+        let allow = Some("GET, HEAD, PUT, DELETE, OPTIONS");
+        assert_eq!((form.status, form.field("allow")), (405, allow), "{road:?}");
+        let put = served.put(road, "/out/f", &[], b"x");
+        assert_eq!(put.status, 404, "{road:?}");
+        assert!(put.text().contains("a link"), "{road:?}: {}", put.text());
+        let deleted = served.ask(road, "DELETE", "/f/", &[]);
+        assert_eq!(deleted.status, 409, "{road:?}");
+        assert!(
+            deleted.text().contains("slash"),
+            "{road:?}: {}",
+            deleted.text()
+        );
+    }
+}

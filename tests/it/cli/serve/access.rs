@@ -138,6 +138,22 @@ async fn a_link_leads_out_of_no_part() {
     assert!(!into.starts_with("HTTP/1.1 2"), "{into}");
     assert!(!haul.path("d/team/new").exists());
     assert_eq!(std::fs::read(haul.path("d/team/f")).unwrap(), b"theirs");
+    // Nor out of what a link is signed for.
+    haul.run(&["sign", "--new-key", "k"]).await.assert_code(0);
+    let served = serve(&haul, &["--sign-key", "k"]).await;
+    for (path, status) in [("/pub/file", 404), ("/team/f", 200)] {
+        let url = format!("http://{}{path}", served.address);
+        let signed = haul.run(&["sign", &url, "--key", "k"]).await;
+        let target = signed.stdout.trim_end().split_once(&served.address);
+        let answer = served.ask(&format!("GET {}", target.unwrap().1), "").await;
+        assert_status(&answer, status);
+        let unsigned = served.ask(&format!("GET {path}"), "").await;
+        assert_status(&unsigned, 403);
+        assert!(
+            unsigned.ends_with("this needs a signed link\n"),
+            "{unsigned}"
+        );
+    }
     // Whoever may do everything may follow them.
     let served = serve(&haul, &["-w", "--auth", "me:pw:rw"]).await;
     let through = served.ask(&format!("GET /pub/file\n{ME}"), "").await;

@@ -23,12 +23,15 @@ async fn folders() {
     haul.write("file", "f");
     std::fs::create_dir(haul.path("odd")).unwrap();
     haul.write("odd/.haul", "not a folder");
+    std::fs::create_dir_all(haul.path("linked/.haul")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", haul.path("linked/.haul/lock")).unwrap();
     let said = [
         refused(&haul, &["none"], 4).await,
         refused(&haul, &["https://example.com/"], 4).await,
         refused(&haul, &["file"], 4).await,
         refused(&haul, &["d/a.txt/b"], 4).await,
         refused(&haul, &["odd", "-w"], 4).await,
+        refused(&haul, &["linked", "-w"], 4).await,
         refused(&haul, &["d", "--access-log", "none/log"], 4).await,
     ];
     insta::assert_snapshot!("refused-folders", said.join("\n\n"));
@@ -55,6 +58,28 @@ async fn addresses() {
         let said = refused(&haul, &args, 5).await;
         assert!(said.contains("is taken by another server"), "{said}");
     }
+}
+
+/// Not another server's fault.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_that_are_given_twice() {
+    let haul = shelf();
+    // One that is free, as likely as not for long enough.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let every = format!(":{port}");
+    let mut said = Vec::new();
+    for args in [
+        ["-l", &port, "-l", &port],
+        ["-l", &every, "-l", &port],
+        ["-l", &port, "-l", &every],
+        ["-l", &port, "--admin", &port],
+    ] {
+        let told = refused(&haul, &[&["d"], &args[..]].concat(), 2).await;
+        said.push(told.replace(&port, "[PORT]"));
+    }
+    insta::assert_snapshot!("refused-twice", said.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -51,6 +51,18 @@ async fn keys_are_not_overwritten_and_no_two_are_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_data_where_that_is_wanted() {
+    let haul = Haul::new();
+    let made = haul.run(&["sign", "--new-key", "-"]).await;
+    made.assert_code(0);
+    assert_eq!((made.stderr.as_str(), made.stdout.len()), ("", 65));
+    assert!(!haul.path("-").exists());
+    haul.write("k", &made.stdout);
+    let signed = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
+    signed.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_signed_is_told() {
     let haul = Haul::new();
     haul.write("short", "0123456789");
@@ -68,6 +80,8 @@ async fn what_cannot_be_signed_is_told() {
         &["https://files.example/a%2fb", "--key", "long"],
         &[url, "--key", "long", "--method", "POST"],
         &[url, "--key", "long", "--expires", "soon"],
+        &[url, "--key", "long", "--expires", "500ms"],
+        &[url, "--key", "long", "--expires", "999999d"],
         &[url, "--new-key", "new"],
     ] {
         let ran = haul.run(&[&["sign"], args].concat()).await;

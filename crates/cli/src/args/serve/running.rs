@@ -17,7 +17,7 @@ pub(crate) struct LimitArgs {
     /// Bytes a second that all connections together may have, each way.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub(crate) limit_rate_total: Option<Size>,
-    /// Connections at one time; more of them wait [default: 65536].
+    /// Connections at one time; more of them wait [default: 65536, or what ulimit -n has room for].
     #[arg(long, value_name = "N", value_parser = many, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<usize>,
     /// For the TLS handshake [default: 10s].

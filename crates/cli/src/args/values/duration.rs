@@ -36,13 +36,13 @@ impl FromStr for Duration {
             rest = &units[end..];
         }
         // A timeout of a year is none; one of nothing never lets anything happen.
-        let beyond = |what: &str| ValueError::new(format!("{} is {what}", quoted(text)));
         if text.trim().is_empty() {
             return Err(wrong());
         } else if seconds < 1e-3 {
-            return Err(beyond("too short").hint("the least is 1ms"));
+            return Err(ValueError::too_short(text, "1ms"));
         } else if seconds > 31_536_000.0 {
-            return Err(beyond("too long").hint("the most is 365d"));
+            let too_long = ValueError::new(format!("{} is too long", quoted(text)));
+            return Err(too_long.hint("the most is 365d"));
         }
         Ok(Self(std::time::Duration::from_secs_f64(seconds)))
     }

@@ -49,6 +49,11 @@ impl ValueError {
         }
     }
 
+    /// A time that is less than `least`.
+    pub(super) fn too_short(text: &str, least: &str) -> Self {
+        Self::new(format!("{} is too short", quoted(text))).hint(format!("the least is {least}"))
+    }
+
     /// What to write instead.
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self {

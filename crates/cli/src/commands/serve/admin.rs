@@ -8,7 +8,7 @@ use haul_serve::observe::{AccessLog, Admin, AdminListener, Metrics, Process, Sou
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::SocketFiles;
+use super::doors::{SocketFiles, is_own, twice};
 use super::trouble::Trouble;
 
 /// Where it is asked; nowhere, if nobody wants it.
@@ -29,12 +29,16 @@ pub(super) struct Answering {
 }
 
 impl Endpoint {
-    /// Listens.
-    pub(super) fn open(address: Option<&Address>) -> Result<Self, Trouble> {
+    /// Listens, beside the server's own addresses.
+    pub(super) fn open(address: Option<&Address>, others: &[Local]) -> Result<Self, Trouble> {
         let Some(address) = address else {
             return Ok(Self::default());
         };
-        let bound = bind(address, &BindOptions::default(), &mut Handed::none())?;
+        let bound = bind(address, &BindOptions::default(), &mut Handed::none());
+        let bound = bound.map_err(|error| match is_own(&error, others) {
+            true => twice(&format!("--admin {address}"), "it has one of its own"),
+            false => error.into(),
+        })?;
         Ok(Self { bound })
     }
 

@@ -9,7 +9,9 @@ use haul_serve::Server;
 use haul_serve::accept::Crew;
 use haul_serve::access::Hosts;
 use haul_serve::listen::tls::{Pair, Tls, TlsError, own_names};
-use haul_serve::listen::{BindOptions, Bound, Handed, Local, SocketFile, bind};
+use haul_serve::listen::{
+    Address, BindOptions, Bound, Handed, Host, ListenError, Local, SocketFile, bind,
+};
 
 use super::trouble::Trouble;
 use crate::settings::{ServeSettings, TlsSettings};
@@ -43,7 +45,15 @@ impl Doors {
         let mut handed = Handed::take()?;
         let mut bound = Vec::new();
         for address in &settings.listen {
-            bound.extend(bind(address, &options, &mut handed)?);
+            let more = bind(address, &options, &mut handed);
+            let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
+                true => twice(
+                    &format!("-l {address}"),
+                    "every interface includes each of them",
+                ),
+                false => error.into(),
+            })?;
+            bound.extend(more);
         }
         let mut doors = Self {
             bound,
@@ -58,7 +68,7 @@ impl Doors {
 
     /// Where they are.
     pub(super) fn locals(&self) -> Vec<Local> {
-        self.bound.iter().map(|bound| bound.local.clone()).collect()
+        locals(&self.bound)
     }
 
     /// The names that it goes by, if nothing but the name keeps a stranger's page out: see [`Hosts`].
@@ -95,6 +105,45 @@ impl Doors {
             Crew::start(sockets, server, &settings.crew).map_err(|error| no_threads(&error))?;
         Ok((crew, files))
     }
+}
+
+fn locals(bound: &[Bound]) -> Vec<Local> {
+    bound.iter().map(|bound| bound.local.clone()).collect()
+}
+
+/// Whether the server that has taken an address is this one, which listens at `locals`.
+pub(super) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
+    let covers = |one: IpAddr, other: IpAddr| {
+        one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
+    };
+    let is_same = |local: &Local| match (error, local) {
+        (
+            ListenError::Taken {
+                address: Address::Tcp { host, port },
+            },
+            Local::Tcp(local),
+        ) => {
+            let ip = local.ip().to_canonical();
+            let meets = match host {
+                Host::Ip(host) => {
+                    let host = host.to_canonical();
+                    covers(host, ip) || covers(ip, host)
+                }
+                Host::Every | Host::Name(_) => true,
+            };
+            *port == local.port() && meets
+        }
+        _ => false,
+    };
+    locals.iter().any(is_same)
+}
+
+/// An address that the command has given away already.
+pub(super) fn twice(flag: &str, why: &str) -> Trouble {
+    let told = format!("{flag} is taken by an earlier -l of this command");
+    Trouble::usage(told).hint(format!(
+        "leave one of them out, or take another port: {why}"
+    ))
 }
 
 /// What a thread needs that the system did not give.

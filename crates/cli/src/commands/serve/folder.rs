@@ -50,8 +50,14 @@ fn no_folder(folder: &Path, error: StoreError) -> Trouble {
 
 fn no_room(folder: &Path, error: StoreError) -> Trouble {
     let (shown, room) = (folder.display(), folder.join(RESERVED));
+    let is_folder = room.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     let room = room.display();
     match error {
+        // The room is well; the one file in it that is opened is a link, or a folder.
+        StoreError::Conflict | StoreError::NotFound | StoreError::IsFolder if is_folder => {
+            Trouble::local(format!("{room}/lock is not a file"))
+                .hint("haul makes it, to know of other servers of the same folder: remove what is there")
+        }
         StoreError::Denied => Trouble::local(format!("no permission to write in {shown}")).hint(
             format!("uploads are in {room} until they are whole; without -w/--writable nothing is written"),
         ),

@@ -28,6 +28,14 @@ impl Trouble {
         }
     }
 
+    /// On the command line.
+    pub(super) fn usage(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            ..Self::local(text)
+        }
+    }
+
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),

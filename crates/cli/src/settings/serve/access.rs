@@ -35,7 +35,7 @@ pub(crate) struct Who {
     signed: bool,
     /// What all others may do; `None`: everything.
     others: Option<Vec<Scope>>,
-    /// Whether somebody may do something in a part of the store alone.
+    /// Whether somebody may do something in a part of the store alone; a signed URL is for one.
     pub(crate) has_parts: bool,
 }
 
@@ -273,6 +273,7 @@ fn who(options: &AccessOptions) -> Who {
         tokens: tokens.len(),
         signed: options.signing.is_some(),
         others: Some(others(options).to_vec()),
-        has_parts: scopes(options).any(|scope| !scope.prefix.is_root()),
+        has_parts: options.signing.is_some()
+            || scopes(options).any(|scope| !scope.prefix.is_root()),
     }
 }

@@ -195,6 +195,26 @@ fn connections_want_descriptors() {
     assert!(!warned("-q", Some(10)));
 }
 
+/// What connections leave is for files: kept ones have half of that at most.
+#[test]
+fn by_default_connections_leave_descriptors_to_files() {
+    let Command::Serve(args) = Args::try_parse_from(["haul", "serve"]).unwrap().command else {
+        panic!("another command")
+    };
+    for (allowed, connections, open_files) in [
+        (Some(20), 1, 16),
+        (Some(64), 32, 16),
+        (Some(1024), 768, 128),
+        (Some(1 << 20), 65_536, 1024),
+        (None, 65_536, 1024),
+    ] {
+        let crew = crew(&args.limits, &args.running, allowed).unwrap();
+        let store = store(&args.files, &args.running, allowed);
+        let had = (crew.connections, store.open_files);
+        assert_eq!(had, (connections, open_files), "{allowed:?}");
+    }
+}
+
 #[test]
 fn variables_hold_secrets_a_line_each_and_an_empty_one_opens_nothing() {
     let of = |name: &'static str, value: &'static str| {

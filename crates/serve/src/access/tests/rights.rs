@@ -93,6 +93,35 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
     assert!(known.challenges.is_empty() && known.retry_after().is_none());
 }
 
+/// Nobody is asked for what cannot be given.
+#[test]
+fn d15_refusals_name_what_there_is() {
+    let key = || Some("0123456789abcdef".parse().expect("a key"));
+    let signed = AccessOptions {
+        signing: key(),
+        ..AccessOptions::default()
+    };
+    let both = AccessOptions {
+        signing: key(),
+        ..rules(&["alice:pass:ro"])
+    };
+    let common = AccessOptions {
+        anonymous: Anonymous::Some(vec![Scope::everywhere(Right::Read)]),
+        ..AccessOptions::default()
+    };
+    for (options, status, says) in [
+        (signed, 403, "this needs a signed link"),
+        (both, 401, "this needs a login"),
+        (common, 403, "you may not do this here"),
+    ] {
+        let Judged::Refused(refusal) = asked(&access(options), "PUT /b", None, None) else {
+            panic!("it is granted")
+        };
+        assert_eq!(refusal.to_string(), says);
+        assert_eq!(refusal.status(), status, "{says}");
+    }
+}
+
 #[test]
 fn d15_tokens_decide() {
     let access = access(AccessOptions {

@@ -29,11 +29,13 @@ pub enum Fault {
     ShortFile,
     /// A connection could not be accepted: descriptors ran out, mostly.
     Accept,
+    /// A file could not be opened, for descriptors ran out.
+    Descriptors,
 }
 
 impl Fault {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::TlsTimeout,
         Self::HeadTimeout,
         Self::BodyTimeout,
@@ -47,6 +49,7 @@ impl Fault {
         Self::Disk,
         Self::ShortFile,
         Self::Accept,
+        Self::Descriptors,
     ];
 
     /// As a label's value.
@@ -66,6 +69,7 @@ impl Fault {
             Self::Disk => "disk",
             Self::ShortFile => "short_file",
             Self::Accept => "accept",
+            Self::Descriptors => "descriptors",
         }
     }
 }

@@ -1,0 +1,96 @@
+//! A server whose system lets it open few files.
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{Served, listening, shelf};
+use crate::cli::harness::{Haul, LIMIT, Running};
+
+/// `haul serve d` that may open 64 files.
+async fn short(haul: &Haul, flags: &str) -> Served {
+    let line =
+        format!("ulimit -n 64 && exec \"$0\" serve d -l 127.0.0.1:0 --accept single {flags}");
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+        .current_dir(haul.dir.path())
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    listening(Running::of(command.spawn().unwrap())).await
+}
+
+/// A request on a connection that is kept, and its answer: one of few bytes.
+async fn get(stream: &mut TcpStream, target: &str) -> String {
+    let asked = async {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+        loop {
+            let read = stream.read(&mut buffer).await.unwrap();
+            assert_ne!(read, 0, "it ended: {answer}");
+            answer.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+            let Some((head, body)) = answer.split_once("\r\n\r\n") else {
+                continue;
+            };
+            let head = head.to_ascii_lowercase();
+            let length = head.split_once("content-length: ");
+            let length = length.unwrap().1.lines().next().unwrap();
+            if body.len() >= length.parse::<usize>().unwrap() {
+                return answer;
+            }
+        }
+    };
+    within(LIMIT, asked).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cannot_be_opened_just_now_is_no_broken_disk() {
+    let haul = shelf();
+    for index in 0..100 {
+        haul.write(&format!("d/{index}"), "x");
+    }
+    // What keeps files open leaves room for others, unless it is told not to.
+    for (flags, refused) in [("", false), ("--open-files 1000", true)] {
+        let served = short(&haul, flags).await;
+        let mut stream = TcpStream::connect(&served.address).await.unwrap();
+        let mut failed = Vec::new();
+        for index in 0..100 {
+            let answer = get(&mut stream, &format!("/{index}")).await;
+            if !answer.starts_with("HTTP/1.1 200 ") {
+                failed.push(answer.to_ascii_lowercase());
+            }
+        }
+        assert_eq!(!failed.is_empty(), refused, "{failed:#?}");
+        for answer in failed {
+            assert!(answer.starts_with("http/1.1 503 "), "{answer}");
+            assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+            assert!(answer.contains("ulimit"), "{answer}");
+        }
+    }
+}
+
+/// Connections leave descriptors to what they ask for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_do_not_take_the_last_descriptor() {
+    let haul = shelf();
+    let served = short(&haul, "").await;
+    let mut streams = Vec::new();
+    for _ in 0..32 {
+        let mut stream = TcpStream::connect(&served.address).await.unwrap();
+        let answer = get(&mut stream, "/none").await;
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+        streams.push(stream);
+    }
+    // These wait, all but one in the kernel.
+    let mut waiting = Vec::new();
+    for _ in 0..60 {
+        waiting.push(TcpStream::connect(&served.address).await.unwrap());
+    }
+    for stream in &mut streams {
+        let answer = get(stream, "/a.txt").await;
+        assert!(answer.ends_with("hello"), "{answer}");
+    }
+}
