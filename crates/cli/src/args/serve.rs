@@ -84,7 +84,7 @@ pub(crate) struct FileArgs {
     /// Send files with this Cache-Control, as `max-age=3600`.
     #[arg(long, value_name = "VALUE", value_parser = cache_control)]
     pub(crate) cache_control: Option<HeaderValue>,
-    /// Keep at most N files open between requests [default: 1024, or what ulimit -n has room for].
+    /// Keep at most N files open between requests [default: 4096, or what ulimit -n has room for].
     #[arg(long, value_name = "N", value_parser = many, allow_negative_numbers = true)]
     pub(crate) open_files: Option<usize>,
 }

@@ -205,8 +205,8 @@ fn by_default_connections_leave_descriptors_to_files() {
         (Some(20), 1, 16),
         (Some(64), 32, 16),
         (Some(1024), 768, 128),
-        (Some(1 << 20), 65_536, 1024),
-        (None, 65_536, 1024),
+        (Some(1 << 20), 65_536, 4096),
+        (None, 65_536, 4096),
     ] {
         let crew = crew(&args.limits, &args.running, allowed).unwrap();
         let store = store(&args.files, &args.running, allowed);
