@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haul_plan::serving::Tired;
+use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::exchange::log_unreadable;
 use super::line::Line;
 use super::minder::{Minder, Wants};
 use super::transport::Transport;
@@ -192,6 +194,11 @@ impl Driver {
             }
             // hyper has refused it with an answer, which is lost if more comes for which nobody waits.
             Err(Early::Broken(error)) if error.is_parse() => {
+                let status = match error.is_parse_too_large() {
+                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    false => StatusCode::BAD_REQUEST,
+                };
+                log_unreadable(&self.line, status);
                 let _ = Box::pin(self.leave(wire, true)).await;
                 Err(error.into())
             }
@@ -201,6 +208,7 @@ impl Driver {
                 Err(error)
             }
             Err(error @ Early::Tired(Tired::Head)) => {
+                log_unreadable(&self.line, StatusCode::REQUEST_TIMEOUT);
                 let _ = Box::pin(self.leave_late(wire)).await;
                 Err(error)
             }

@@ -209,7 +209,7 @@ impl Exchange {
             when: told.when,
             peer: line.peer.map(|peer| peer.ip()),
             user: told.user.clone(),
-            method: method.clone(),
+            method: Some(method.clone()),
             target: told.target.clone(),
             version: told.version,
             status,
@@ -219,6 +219,27 @@ impl Exchange {
             referer: told.referer.clone(),
             user_agent: told.user_agent.clone(),
             is_cut_short,
+        });
+    }
+}
+
+/// Logs a request that could not be read, and was answered all the same.
+pub(super) fn log_unreadable(line: &Line, status: StatusCode) {
+    if let Some(log) = &line.server.options.log {
+        log.write(&Record {
+            when: SystemTime::now(),
+            peer: line.peer.map(|peer| peer.ip()),
+            user: None,
+            method: None,
+            target: Uri::default(),
+            version: Version::HTTP_11,
+            status,
+            sent: 0,
+            received: 0,
+            took: std::time::Duration::ZERO,
+            referer: None,
+            user_agent: None,
+            is_cut_short: false,
         });
     }
 }

@@ -16,8 +16,8 @@ pub struct Record {
     pub peer: Option<IpAddr>,
     /// Whom it was let in as; none without credentials, or with wrong ones.
     pub user: Option<Arc<str>>,
-    /// What it wanted done.
-    pub method: Method,
+    /// What it wanted done; none of a request that could not be read, of which the target and the version say nothing, either.
+    pub method: Option<Method>,
     /// To what. Its query may hold secrets, which no format shows.
     pub target: Uri,
     /// How it was sent.

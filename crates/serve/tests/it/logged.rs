@@ -136,6 +136,39 @@ fn what_is_cut_off_at_the_end_is_logged() {
     }
 }
 
+/// Whoever probes a server shows in its log.
+#[test]
+fn heads_that_cannot_be_read_are_logged() {
+    for road in Road::FIRST {
+        let mut logged = Logged::start(Accept::Single, short());
+        let twice = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
+        let long = format!(
+            "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+            "y".repeat(1 << 18)
+        );
+        for head in [
+            "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
+            twice,
+            &long,
+            "GET / HTTP/1.1\r\n",
+        ] {
+            let mut client = Client::on(&logged.served, road);
+            // It may have ended by then.
+            let _ = client.try_send(head);
+            eventually("it is refused", || client.has_ended());
+        }
+        assert_eq!(logged.served.end(LIMIT), Ending::Clean);
+        logged.close();
+        let lines = logged.lines.0.lock().unwrap().clone();
+        let lines = String::from_utf8(lines).unwrap();
+        let nothing = "\"method\":null,\"target\":null,\"version\":null";
+        assert!(lines.lines().all(|line| line.contains(nothing)), "{lines}");
+        let mut found: Vec<u64> = lines.lines().map(|line| number(line, "status")).collect();
+        found.sort_unstable();
+        assert_eq!(found, [400, 400, 408, 431], "{road:?}");
+    }
+}
+
 #[test]
 fn streams_that_are_cut_off_are_logged() {
     for road in [Road::Http2, Road::Http2Tls] {

@@ -17,9 +17,12 @@ pub(super) fn object(record: &Record, line: &mut Vec<u8>) {
         None => line.extend_from_slice(b"null"),
     }
     string(",\"user\":", record.user.as_deref(), line);
-    string(",\"method\":", Some(record.method.as_str()), line);
-    string(",\"target\":", Some(&target(record)), line);
-    string(",\"version\":", Some(version(record.version)), line);
+    let method = record.method.as_ref();
+    string(",\"method\":", method.map(http::Method::as_str), line);
+    let target = method.map(|_| target(record));
+    string(",\"target\":", target.as_deref(), line);
+    let version = method.map(|_| version(record.version));
+    string(",\"version\":", version, line);
     line.extend_from_slice(b",\"status\":");
     number(line, u64::from(record.status.as_u16()), 3);
     line.extend_from_slice(b",\"sent\":");

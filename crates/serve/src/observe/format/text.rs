@@ -26,11 +26,16 @@ pub(super) fn common(record: &Record, line: &mut Vec<u8>) {
     line.extend_from_slice(b" [");
     Moment::from(record.when).common(line);
     line.extend_from_slice(b"] \"");
-    escaped(record.method.as_str().as_bytes(), b"", line);
-    line.push(b' ');
-    escaped(target(record).as_bytes(), b"", line);
-    line.push(b' ');
-    line.extend_from_slice(version(record.version).as_bytes());
+    match &record.method {
+        Some(method) => {
+            escaped(method.as_str().as_bytes(), b"", line);
+            line.push(b' ');
+            escaped(target(record).as_bytes(), b"", line);
+            line.push(b' ');
+            line.extend_from_slice(version(record.version).as_bytes());
+        }
+        None => line.extend_from_slice(NONE),
+    }
     line.extend_from_slice(b"\" ");
     number(line, u64::from(record.status.as_u16()), 3);
     line.push(b' ');

@@ -18,7 +18,7 @@ fn record(target: &str) -> Record {
         when: UNIX_EPOCH,
         peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         user: None,
-        method: Method::GET,
+        method: Some(Method::GET),
         target: target.parse::<Uri>().unwrap(),
         version: Version::HTTP_11,
         status: StatusCode::OK,
