@@ -37,7 +37,9 @@ mod trust;
 pub use answer::{Answer, Timings};
 pub use auth::{Credentials, Login, Netrc, NetrcError};
 pub use client::{Client, ClientConfig, Fetch};
-pub use connector::{Connector, ConnectorConfig, Family, Reached, Resolver, Stream, Target};
+pub use connector::{
+    Connector, ConnectorConfig, Family, Reached, Resolver, Stream, Target, TargetError,
+};
 pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
 pub use haul_plan::{Http, Offer};
 pub use no_proxy::NoProxy;
@@ -49,5 +51,5 @@ pub use secret::{Secret, without_credentials};
 pub use shortage::is_shortage;
 pub use shown::{shown, shown_target, shown_text};
 pub use standing::Standing;
-pub use tls::{Identity, TlsOptions, provider};
+pub use tls::{Identity, ProxyTls, TlsOptions, provider};
 pub use trust::TrustedFiles;

@@ -1,11 +1,13 @@
 //! Which proxy a request goes through: from a flag, or from the environment by curl's rules.
 
+use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::auth::Login;
 use crate::no_proxy::NoProxy;
 use crate::secret::Secret;
+use crate::tls::ProxyTls;
 
 /// How a proxy is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +33,10 @@ pub struct Proxy {
     pub port: u16,
     /// What it may ask for.
     pub login: Option<Login>,
+    /// Header fields that a CONNECT to it carries besides.
+    pub headers: HeaderMap,
+    /// How TLS with it is made, for one that is spoken to by that; none is as with origins, without the certificate that is for them.
+    pub tls: Option<ProxyTls>,
     /// Who named it, for messages.
     pub source: ProxySource,
 }
@@ -41,6 +47,8 @@ pub enum ProxySource {
     /// The user, by a flag.
     #[default]
     Given,
+    /// The user, by this other flag.
+    Flag(&'static str),
     /// This variable of the environment.
     Variable(&'static str),
 }
@@ -49,14 +57,15 @@ impl std::fmt::Display for ProxySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Given => "--proxy",
-            Self::Variable(name) => name,
+            Self::Flag(name) | Self::Variable(name) => name,
         })
     }
 }
 
 impl Proxy {
     /// `host:port`, as a message names it.
-    pub(crate) fn address(&self) -> String {
+    #[must_use]
+    pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
@@ -111,6 +120,8 @@ impl std::str::FromStr for Proxy {
             host,
             port: url.port().unwrap_or(port),
             login,
+            headers: HeaderMap::new(),
+            tls: None,
             source: ProxySource::Given,
         })
     }

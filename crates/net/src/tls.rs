@@ -42,6 +42,15 @@ pub struct TlsOptions {
     pub insecure: bool,
     /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
     pub identity: Option<Identity>,
+    /// What the flags that said so begin with, for messages: `--` if nothing else is told.
+    pub flags: Option<&'static str>,
+}
+
+impl TlsOptions {
+    /// A flag as it was typed.
+    fn flag(&self, name: &str) -> String {
+        format!("{}{name}", self.flags.unwrap_or("--"))
+    }
 }
 
 /// A client certificate.
@@ -58,6 +67,44 @@ impl std::fmt::Debug for Identity {
         f.write_str("Identity(***)")
     }
 }
+
+/// How TLS with a proxy is made: its own authorities, and the certificate that is for it alone. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct ProxyTls(Arc<Tls>);
+
+impl ProxyTls {
+    /// Settings for a proxy.
+    ///
+    /// # Errors
+    /// Certificates or keys that cannot be used.
+    pub fn new(options: TlsOptions) -> Result<Self, ConfigError> {
+        Tls::new(options).map(|tls| Self(Arc::new(tls)))
+    }
+
+    /// TLS with the proxy of this name.
+    pub(crate) async fn connect(
+        &self,
+        stream: Stream,
+        host: &str,
+        url: &Url,
+    ) -> Result<Stream, Error> {
+        let peer = Peer {
+            host,
+            // The certificate was given for it.
+            standing: Standing::Named,
+            offer: Offer::Http1,
+        };
+        self.0.connect(stream, peer, url).await
+    }
+}
+
+impl PartialEq for ProxyTls {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for ProxyTls {}
 
 /// Settings in rustls' own form, made when first needed.
 type Slot = OnceLock<Result<Configs, rustls::Error>>;
@@ -143,10 +190,11 @@ impl Tls {
         let config = match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
-                let certificates = certificates(&identity.certificates, "--cert")?;
+                let certificates =
+                    certificates(&identity.certificates, &self.options.flag("cert"))?;
                 let key =
                     PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| ConfigError::Pem {
-                        what: "--key".into(),
+                        what: self.options.flag("key"),
                         wanted: "private key",
                     })?;
                 let certified = certified(certificates, key, &self.provider)?;
@@ -161,7 +209,7 @@ impl Tls {
             return Ok(Arc::new(TrustAnyone(Arc::clone(&self.provider))));
         }
         match (&self.options.cacert, &self.options.files) {
-            (Some(pem), _) => trust::named(pem, "--cacert", &self.provider),
+            (Some(pem), _) => trust::named(pem, &self.options.flag("cacert"), &self.provider),
             (None, Some(files)) => trust::of_files(files, &self.provider),
             (None, None) => Ok(Arc::new(rustls_platform_verifier::Verifier::new(
                 Arc::clone(&self.provider),

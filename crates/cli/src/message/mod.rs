@@ -142,7 +142,9 @@ fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             match proxy.source {
-                ProxySource::Given => "is that proxy up, and its port right?",
+                ProxySource::Given | ProxySource::Flag(_) => {
+                    "is that proxy up, and its port right?"
+                }
                 ProxySource::Variable(_) => {
                     "is that proxy up? --proxy URL names another, --proxy '' goes without"
                 }

@@ -124,7 +124,11 @@ impl Client {
         let (connector, url) = (&self.shared.connector, way.url);
         match way.forwarder() {
             Some(proxy) => connector.connect_to_proxy(proxy, url).await,
-            None => connector.connect(&target(way)?, way.proxy, url).await,
+            None => {
+                connector
+                    .connect(&target(way)?, way.proxy.as_slice(), url)
+                    .await
+            }
         }
     }
 

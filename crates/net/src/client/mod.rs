@@ -26,7 +26,6 @@ use crate::proxy::Proxy;
 use crate::refusal::is_proxys_own;
 use crate::request::{AllShown, absolute};
 use crate::route::Way;
-use crate::tls::Tls;
 pub use config::{ClientConfig, Fetch};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
@@ -51,8 +50,7 @@ impl Client {
     /// # Errors
     /// Certificates or keys that cannot be used.
     pub fn new(config: ClientConfig) -> Result<Self, ConfigError> {
-        let tls = Tls::new(config.tls.clone())?;
-        let connector = Connector::new(config.connector.clone(), tls);
+        let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
         let pool = Arc::new(Pool::new(config.idle, config.idle.max(config.idle_total)));
         let hosts = Hosts::new(config.idle_total);

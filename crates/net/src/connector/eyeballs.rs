@@ -14,9 +14,6 @@ use super::Family;
 /// How long the next address waits for the one before (RFC 8305 section 5).
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// A connection without traffic is probed after this long, so that a peer that is gone is noticed.
-const KEEPALIVE: Duration = Duration::from_secs(60);
-
 /// The addresses that may be used, families taking turns, the first one's first.
 pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
     let wanted = |address: &&IpAddr| match family {
@@ -42,12 +39,21 @@ pub(super) fn ordered(addresses: &[IpAddr], family: Family) -> Vec<IpAddr> {
     }
 }
 
-/// The first connection that comes about, its receive buffer of a given size if one is told, and how long it took by itself.
+/// What a socket is set to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SocketOptions {
+    /// A connection without traffic is probed after this long, so that a peer that is gone is noticed; `None` is never.
+    pub(super) keepalive: Option<Duration>,
+    /// Bytes that wait to be read at most; `None` is as the system has it.
+    pub(super) buffer: Option<usize>,
+}
+
+/// The first connection that comes about, and how long it took by itself.
 /// Dropping the future drops all attempts.
 pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
-    buffer: Option<usize>,
+    options: SocketOptions,
 ) -> io::Result<(TcpStream, Duration)> {
     let addresses = addresses
         .iter()
@@ -58,7 +64,7 @@ pub(super) async fn connect(
         Ok((stream, begun.elapsed()))
     };
     let (stream, took) = race(addresses, dial).await?;
-    Ok((prepared(stream, buffer)?, took))
+    Ok((prepared(stream, options)?, took))
 }
 
 /// The first of these addresses that `dial` reaches, each begun when the one before has refused or kept silent for
@@ -90,14 +96,16 @@ where
     Err(last)
 }
 
-/// Small writes go out at once, a dead peer is noticed, and no more than `buffer` bytes wait to be read.
-fn prepared(stream: TcpStream, buffer: Option<usize>) -> io::Result<TcpStream> {
+/// Small writes go out at once, and the rest is as it is wanted.
+fn prepared(stream: TcpStream, options: SocketOptions) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(&stream);
-    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
     // A system that knows no keep-alive or wants another size is no reason to fail.
-    let _ = socket.set_tcp_keepalive(&keepalive);
-    if let Some(buffer) = buffer {
+    if let Some(time) = options.keepalive {
+        let keepalive = socket2::TcpKeepalive::new().with_time(time);
+        let _ = socket.set_tcp_keepalive(&keepalive);
+    }
+    if let Some(buffer) = options.buffer {
         let _ = socket.set_recv_buffer_size(buffer);
     }
     Ok(stream)

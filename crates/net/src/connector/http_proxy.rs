@@ -17,6 +17,9 @@ use crate::proxy::Proxy;
 /// The longest head that a proxy may send, in bytes.
 const HEAD: usize = 64 * 1024;
 
+/// The longest of a proxy's words that are repeated, in characters.
+const SAID: usize = 120;
+
 /// How many heads below 200 are skipped.
 const INTERIM: usize = 16;
 
@@ -28,7 +31,14 @@ struct Head {
     reusable: bool,
     /// What followed the head in the same read.
     early: Bytes,
+    /// What the proxy says besides the status.
+    said: Option<Said>,
 }
+
+/// The words of a proxy that refuses: those of its status line, if they are its own, or squid's name for the reason.
+#[derive(Debug, thiserror::Error)]
+#[error("it says {0:?}")]
+struct Said(String);
 
 /// Asks a proxy to connect to a target; answers one 407 with the proxy's login, on a new connection if need be. Nothing of
 /// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
@@ -47,7 +57,7 @@ where
         sessions.answer(&peer, login, ("CONNECT", &target.to_string()))
     };
     let shown = answer();
-    let mut head = ask(&mut stream, target, shown.as_ref(), url).await?;
+    let mut head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
     if head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         && proxy.login.is_some()
         && sessions.refused(&peer, &head.challenges, shown.as_ref())
@@ -55,7 +65,7 @@ where
         if !head.reusable {
             stream = again().await?;
         }
-        head = ask(&mut stream, target, answer().as_ref(), url).await?;
+        head = ask(&mut stream, (target, proxy), answer().as_ref(), url).await?;
     }
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
@@ -63,18 +73,30 @@ where
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             Err(Error::new(Kind::ProxyAuth(head.challenges.realm()), url))
         }
-        status => Err(Error::new(Kind::ProxyRefused(Some(status)), url)),
+        status => {
+            let error = Error::new(Kind::ProxyRefused(Some(status)), url);
+            Err(match head.said {
+                Some(said) => error.because(said),
+                None => error,
+            })
+        }
     }
 }
 
 async fn ask(
     stream: &mut Stream,
-    target: &Target,
+    (target, proxy): (&Target, &Proxy),
     shown: Option<&Shown>,
     url: &Url,
 ) -> Result<Head, Error> {
     let closed = |e: std::io::Error| Error::new(Kind::Closed, url).because(e);
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+    for (name, value) in &proxy.headers {
+        request.extend_from_slice(name.as_str().as_bytes());
+        request.extend_from_slice(b": ");
+        request.extend_from_slice(value.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
     if let Some(shown) = shown {
         request.extend_from_slice(b"Proxy-Authorization: ");
         request.extend_from_slice(shown.value.as_bytes());
@@ -133,8 +155,15 @@ fn parse(head: &[u8]) -> Option<Head> {
         .next()
         .filter(|version| version.starts_with("HTTP/1."))?;
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
+    let reason = words.collect::<Vec<_>>().join(" ");
     let (mut challenges, mut length, mut close, mut chunked) =
         (Challenges::default(), None, false, false);
+    let mut said = Some(reason).filter(|reason| {
+        !reason.is_empty()
+            && !status
+                .canonical_reason()
+                .is_some_and(|usual| usual.eq_ignore_ascii_case(reason))
+    });
     for line in lines {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             continue;
@@ -144,6 +173,7 @@ fn parse(head: &[u8]) -> Option<Head> {
             b"proxy-authenticate" => challenges.add(value),
             b"content-length" => length = std::str::from_utf8(value).ok()?.parse::<u64>().ok(),
             b"transfer-encoding" => chunked = true,
+            b"x-squid-error" => said = Some(String::from_utf8_lossy(value).into_owned()),
             b"connection" | b"proxy-connection" => close |= value.eq_ignore_ascii_case(b"close"),
             _ => {}
         }
@@ -153,6 +183,7 @@ fn parse(head: &[u8]) -> Option<Head> {
         challenges,
         reusable: !close && !chunked && length == Some(0),
         early: Bytes::new(),
+        said: said.map(|said| Said(said.chars().take(SAID).collect())),
     })
 }
 

@@ -1,6 +1,6 @@
 //! How a byte stream to a peer is made: name, TCP, proxy, TLS.
 //!
-//! [`Connector::connect`] gives a stream to a [`Target`], straight or through one proxy; [`Connector::secure`] puts TLS
+//! [`Connector::connect`] gives a stream to a [`Target`], straight or through proxies in a row; [`Connector::secure`] puts TLS
 //! to the target on top of a stream. Both are what the HTTP client uses, and all that a tunnel needs. A connect timeout
 //! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
 
@@ -19,21 +19,22 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
 use dns::Dns;
 pub use dns::{Pin, Resolver};
 pub use stream::Stream;
-pub use target::{ConnectorConfig, Family, Target};
+pub use target::{ConnectorConfig, Family, Target, TargetError};
 pub use tcp::{Gauge, Tcp};
 
 use crate::auth::Sessions;
-use crate::error::{Error, Kind};
+use crate::error::{ConfigError, Error, Kind};
 use crate::limit::Limit;
 use crate::offered::Peer;
-use crate::proxy::{Proxy, ProxyScheme};
-use crate::tls::Tls;
+use crate::proxy::Proxy;
+use crate::tls::{Tls, TlsOptions};
+use eyeballs::SocketOptions;
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
@@ -69,7 +70,11 @@ struct Shared {
 }
 
 impl Connector {
-    pub(crate) fn new(config: ConnectorConfig, tls: Tls) -> Self {
+    /// One that makes streams with these settings; no connection is made yet.
+    ///
+    /// # Errors
+    /// Certificates or keys that cannot be used.
+    pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, ConfigError> {
         let dns = Dns::new(
             config.pins.clone(),
             (config.resolver, config.dns_servers.clone()),
@@ -79,13 +84,13 @@ impl Connector {
         let shared = Shared {
             config,
             dns,
-            tls,
+            tls: Tls::new(tls)?,
             limit,
             proxies: Sessions::default(),
         };
-        Self {
+        Ok(Self {
             shared: Arc::new(shared),
-        }
+        })
     }
 
     /// Whether all streams together are held to a rate.
@@ -99,44 +104,38 @@ impl Connector {
         &self.shared.proxies
     }
 
-    /// A stream to a target, through a proxy if one is given. HTTP proxies are asked to CONNECT.
+    /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors
     /// Every [`Kind`] of the connect phase; `url` is what the error speaks of.
     pub async fn connect(
         &self,
         target: &Target,
-        proxy: Option<&Proxy>,
+        proxies: &[&Proxy],
         url: &Url,
     ) -> Result<Reached, Error> {
-        match proxy {
+        let limit = self.shared.config.connect_timeout;
+        self.connect_within(limit, target, (proxies, url)).await
+    }
+
+    /// The same in less time than the connect timeout: whoever has several ways to try cannot give all of it to the first.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    pub async fn connect_within(
+        &self,
+        limit: Duration,
+        target: &Target,
+        (proxies, url): (&[&Proxy], &Url),
+    ) -> Result<Reached, Error> {
+        let first = proxies.first().copied();
+        match first {
             Some(proxy) => self.turn(&proxys(proxy)).await,
             None => self.turn(target).await,
         }
-        self.in_time(target, (proxy, url), Duration::ZERO, async {
-            let Some(proxy) = proxy else {
-                return self.tcp(target, url).await;
-            };
-            let mut reached = self.to_proxy(proxy, url).await?;
-            let begun = Instant::now();
-            reached.stream = match proxy.scheme {
-                ProxyScheme::Http | ProxyScheme::Https => {
-                    let again = || async { Ok(self.to_proxy(proxy, url).await?.stream) };
-                    let asked = (target, proxy, self.proxies());
-                    http_proxy::tunnel(reached.stream, asked, (url, again)).await
-                }
-                ProxyScheme::Socks5 => {
-                    self.to_any_address(reached.stream, target, proxy, url)
-                        .await
-                }
-                ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, proxy, url).await,
-            }
-            .map_err(|error| error.through(proxy))?;
-            reached.connect += begun.elapsed();
-            reached.round_trip = reached.connect;
-            Ok(reached)
-        })
-        .await
+        let by = Instant::now() + limit;
+        let way = self.way(target, proxies, (url, by));
+        in_time(by, way, || timed_out(target, first, url)).await
     }
 
     /// A stream to an HTTP proxy itself, for requests in absolute-form.
@@ -144,11 +143,20 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let target = proxys(proxy);
-        self.turn(&target).await;
-        let way = self.to_proxy(proxy, url);
-        self.in_time(&target, (Some(proxy), url), Duration::ZERO, way)
-            .await
+        self.connect_to_last(&[proxy], url).await
+    }
+
+    /// The same, by way of the proxies before it. Without any there is nothing to connect to, which is [`Kind::Request`].
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    pub async fn connect_to_last(&self, proxies: &[&Proxy], url: &Url) -> Result<Reached, Error> {
+        let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
+            return Err(Error::new(Kind::Request, url));
+        };
+        self.turn(&proxys(first)).await;
+        let by = Instant::now() + self.shared.config.connect_timeout;
+        self.door(last, before, (url, by)).await
     }
 
     /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.
@@ -166,7 +174,8 @@ impl Connector {
             port: reached.peer.port(),
         };
         let spent = reached.dns + reached.connect;
-        self.in_time(&target, (None, url), spent, async {
+        let by = Instant::now() + self.shared.config.connect_timeout.saturating_sub(spent);
+        let way = async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
             Ok(Reached {
@@ -174,8 +183,8 @@ impl Connector {
                 tls: begun.elapsed(),
                 ..reached
             })
-        })
-        .await
+        };
+        in_time(by, way, || timed_out(&target, None, url)).await
     }
 
     /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
@@ -184,26 +193,6 @@ impl Connector {
         let turn = self.shared.dns.turn(target);
         // What becomes of the name is seen when it is wanted.
         let _ = timeout(self.shared.config.connect_timeout, turn).await;
-    }
-
-    async fn in_time<T>(
-        &self,
-        target: &Target,
-        (proxy, url): (Option<&Proxy>, &Url),
-        spent: Duration,
-        way: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
-        let left = self.shared.config.connect_timeout.saturating_sub(spent);
-        match timeout(left, way).await {
-            Ok(result) => result,
-            Err(_) => {
-                let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
-                Err(match proxy {
-                    Some(proxy) => error.through(proxy),
-                    None => error,
-                })
-            }
-        }
     }
 
     async fn resolve(
@@ -229,8 +218,11 @@ impl Connector {
         let (addresses, dns) = self.resolve(target, url).await?;
         let begun = Instant::now();
         let limit = self.shared.limit.as_ref();
-        let buffer = limit.map(Limit::buffer);
-        let connected = eyeballs::connect(&addresses, target.port, buffer).await;
+        let options = SocketOptions {
+            keepalive: self.shared.config.keepalive,
+            buffer: limit.map(Limit::buffer),
+        };
+        let connected = eyeballs::connect(&addresses, target.port, options).await;
         let (stream, round_trip) =
             connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
         let peer = stream
@@ -245,6 +237,27 @@ impl Connector {
             tls: Duration::ZERO,
             round_trip,
         })
+    }
+}
+
+/// What is done by then, or else the error that says that it was not.
+async fn in_time<T>(
+    by: Instant,
+    way: impl Future<Output = Result<T, Error>>,
+    late: impl FnOnce() -> Error,
+) -> Result<T, Error> {
+    match timeout_at(by, way).await {
+        Ok(result) => result,
+        Err(_) => Err(late()),
+    }
+}
+
+/// There was no connection in time, by way of a proxy perhaps.
+fn timed_out(target: &Target, proxy: Option<&Proxy>, url: &Url) -> Error {
+    let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
+    match proxy {
+        Some(proxy) => error.through(proxy),
+        None => error,
     }
 }
 

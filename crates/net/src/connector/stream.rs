@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::tcp::{Gauge, Tcp};
@@ -30,6 +31,26 @@ impl Stream {
             Self::Tcp(stream) => stream.gauge(),
             Self::Tls(stream) => stream.get_ref().0.get_ref().gauge(),
             Self::Rewound(_, stream) => stream.gauge(),
+        }
+    }
+
+    /// The TCP stream alone, with what was read of it already, for one who moves bytes without looking at them.
+    ///
+    /// # Errors
+    /// The stream itself, if its bytes have to pass through this process: TLS, or a rate to keep.
+    pub fn into_plain(self) -> Result<(Bytes, TcpStream), Self> {
+        match self {
+            Self::Tcp(tcp) => match tcp.into_inner() {
+                Ok(stream) => Ok((Bytes::new(), stream)),
+                Err(tcp) => Err(Self::Tcp(tcp)),
+            },
+            Self::Rewound(early, inner) => match inner.into_plain() {
+                // What was read first comes first; a proxy behind another may have left some as well.
+                Ok((more, stream)) if more.is_empty() => Ok((early, stream)),
+                Ok((more, stream)) => Ok(([early, more].concat().into(), stream)),
+                Err(inner) => Err(Self::Rewound(early, Box::new(inner))),
+            },
+            tls @ Self::Tls(_) => Err(tls),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Where a stream leads, and the settings that all streams share.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use url::Url;
@@ -54,6 +55,69 @@ impl Target {
     }
 }
 
+/// Bytes of the longest name that there is (RFC 1035 section 2.3.4).
+const LONGEST: usize = 253;
+
+/// What was given is no target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// There is no port behind the host.
+    #[error("there is no port behind the host: write HOST:PORT, IPv6 addresses in brackets")]
+    NoPort,
+    /// The port is no number from 1 to 65535.
+    #[error("the port is a number from 1 to 65535")]
+    Port,
+    /// The host is empty, or no host.
+    #[error("this is no host: a name, an IPv4 address, or an IPv6 address in brackets")]
+    Host,
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    /// `host:port`, `[::1]:22`.
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let (host, port) = text.rsplit_once(':').ok_or(TargetError::NoPort)?;
+        let host = match host.strip_prefix('[') {
+            Some(rest) => {
+                let inner = rest.strip_suffix(']').ok_or(TargetError::NoPort)?;
+                let address: Result<std::net::Ipv6Addr, _> = inner.parse();
+                address.map_err(|_| TargetError::Host)?.to_string()
+            }
+            None => named(host).ok_or(TargetError::Host)?,
+        };
+        Ok(Self {
+            host,
+            port: port_number(port).ok_or(TargetError::Port)?,
+        })
+    }
+}
+
+/// A name as it goes over the wire, or an IPv4 address: nothing that could end a line of a request, or be taken for something
+/// else there.
+fn named(text: &str) -> Option<String> {
+    // What is left of a URL's grammar for hosts: they may be escaped there.
+    if text.contains(['%', ':']) || text.len() > LONGEST {
+        return None;
+    }
+    let host = url::Host::parse(text).ok()?.to_string();
+    (host.len() <= LONGEST).then_some(host)
+}
+
+/// `parse` would take a plus sign.
+fn port_number(digits: &str) -> Option<u16> {
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse().ok().filter(|port| is_number && *port > 0)
+}
+
+impl Target {
+    /// As errors speak of it where there is no other URL: `tcp://host:port`. `None` for what is no host.
+    #[must_use]
+    pub fn url(&self) -> Option<Url> {
+        Url::parse(&format!("tcp://{self}")).ok()
+    }
+}
+
 impl std::fmt::Display for Target {
     /// As a request writes it: IPv6 addresses in brackets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -81,6 +145,8 @@ pub struct ConnectorConfig {
     pub dns_servers: Vec<SocketAddr>,
     /// Bytes a second that all streams together may read.
     pub limit_rate: Option<u64>,
+    /// A connection without traffic is probed after this long, so that a peer that is gone is noticed; `None` is never.
+    pub keepalive: Option<Duration>,
 }
 
 impl Default for ConnectorConfig {
@@ -93,6 +159,49 @@ impl Default for ConnectorConfig {
             resolver: Resolver::default(),
             dns_servers: Vec::new(),
             limit_rate: None,
+            keepalive: Some(Duration::from_secs(60)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_they_are_written() {
+        for text in ["a.test:22", "127.0.0.1:1", "[::1]:65535", "my_host:80"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.to_string(), text);
+            assert_eq!(target.url().unwrap().as_str(), format!("tcp://{text}"));
+        }
+        let target: Target = "[::1]:22".parse().unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("::1", 22));
+        let target: Target = "Bücher.test:22".parse().unwrap();
+        assert_eq!(target.host, "xn--bcher-kva.test");
+    }
+
+    #[test]
+    fn what_is_no_target_is_told() {
+        use TargetError as E;
+        for (text, error) in [
+            ("", E::NoPort),
+            ("a.test", E::NoPort),
+            ("[::1]", E::NoPort),
+            ("[::1", E::NoPort),
+            (":22", E::Host),
+            ("::1:22", E::Host),
+            ("[a.test]:22", E::Host),
+            ("a b:22", E::Host),
+            ("a\r\nX:22", E::Host),
+            ("a%0d:22", E::Host),
+            ("a.test:", E::Port),
+            ("a.test:0", E::Port),
+            ("a.test:+1", E::Port),
+            ("a.test:65536", E::Port),
+            ("a.test:ssh", E::Port),
+        ] {
+            assert_eq!(text.parse::<Target>(), Err(error), "{text}");
         }
     }
 }

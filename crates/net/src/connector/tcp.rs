@@ -94,6 +94,15 @@ impl Tcp {
         }
     }
 
+    /// The stream alone, unless it is to be read at a rate.
+    pub(super) fn into_inner(self) -> Result<TcpStream, Self> {
+        match self.pace {
+            // The mark is the reader's affair, and nobody has moved it by now.
+            None if self.mark == 1 => Ok(self.stream),
+            _ => Err(self),
+        }
+    }
+
     pub(super) fn gauge(&self) -> Gauge {
         self.gauge.clone()
     }

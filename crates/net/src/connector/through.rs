@@ -1,44 +1,113 @@
-//! The way to a proxy, and through one that wants addresses.
+//! The way by proxies: to the door of each, and on through it.
+//!
+//! Where there are several, each is asked for the next, and the last one for the target. A connection that a proxy spends on telling
+//! us something (407, an address that it does not reach) is made again from the start.
 
 use haul_plan::Offer;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Connector, Reached, Stream, Target, proxys, socks5};
+use super::{Connector, Reached, Stream, Target, http_proxy, in_time, proxys, socks5, timed_out};
 use crate::error::{Error, Kind};
 use crate::offered::Peer;
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 
+/// What errors speak of, and when a connection has to be there.
+pub(super) type Errand<'a> = (&'a Url, Instant);
+
 impl Connector {
-    pub(super) async fn to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let reached = self.reach_proxy(proxy, url).await;
-        reached.map_err(|error| error.through(proxy))
+    /// A stream to a target by way of these proxies, or straight if there are none.
+    pub(super) async fn way(
+        &self,
+        target: &Target,
+        proxies: &[&Proxy],
+        errand: Errand<'_>,
+    ) -> Result<Reached, Error> {
+        let Some((last, before)) = proxies.split_last() else {
+            return self.tcp(target, errand.0).await;
+        };
+        let reached = self.door(last, before, errand).await?;
+        let begun = Instant::now();
+        let again = || async { Ok(self.door(last, before, errand).await?.stream) };
+        let through = match last.scheme {
+            ProxyScheme::Http | ProxyScheme::Https => {
+                let asked = (target, *last, self.proxies());
+                http_proxy::tunnel(reached.stream, asked, (errand.0, again)).await
+            }
+            ProxyScheme::Socks5 => {
+                self.to_any_address(reached.stream, (target, last), (errand.0, again))
+                    .await
+            }
+            ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, last, errand.0).await,
+        };
+        let connect = reached.connect + begun.elapsed();
+        Ok(Reached {
+            stream: through.map_err(|error| error.through(last))?,
+            connect,
+            round_trip: connect,
+            ..reached
+        })
     }
 
-    async fn reach_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        let mut reached = self.tcp(&proxys(proxy), url).await?;
-        if proxy.scheme == ProxyScheme::Https {
-            let begun = Instant::now();
-            let peer = Peer {
-                host: &proxy.host,
-                standing: Standing::Other,
-                offer: Offer::Http1,
+    /// A stream to a proxy, by way of those before it; the next bytes are of the proxy's own protocol.
+    pub(super) async fn door(
+        &self,
+        proxy: &Proxy,
+        before: &[&Proxy],
+        (url, by): Errand<'_>,
+    ) -> Result<Reached, Error> {
+        let target = proxys(proxy);
+        if before.is_empty() {
+            let reached = async {
+                let reached = self.tcp(&target, url).await?;
+                self.encrypted(reached, proxy, url).await
             };
-            reached.stream = self.shared.tls.connect(reached.stream, peer, url).await?;
-            reached.connect += begun.elapsed();
+            // Told apart from a target that is slow: then it is not the proxy that is at fault.
+            let reached = in_time(by, reached, || timed_out(&target, None, url)).await;
+            return reached.map_err(|error| error.through(proxy));
         }
+        let reached = Box::pin(self.way(&target, before, (url, by))).await?;
+        let encrypted = self.encrypted(reached, proxy, url).await;
+        encrypted.map_err(|error| error.through(proxy))
+    }
+
+    /// TLS with a proxy that wants it.
+    async fn encrypted(
+        &self,
+        mut reached: Reached,
+        proxy: &Proxy,
+        url: &Url,
+    ) -> Result<Reached, Error> {
+        if proxy.scheme != ProxyScheme::Https {
+            return Ok(reached);
+        }
+        let begun = Instant::now();
+        reached.stream = match &proxy.tls {
+            Some(own) => own.connect(reached.stream, &proxy.host, url).await?,
+            None => {
+                let peer = Peer {
+                    host: &proxy.host,
+                    standing: Standing::Other,
+                    offer: Offer::Http1,
+                };
+                self.shared.tls.connect(reached.stream, peer, url).await?
+            }
+        };
+        reached.connect += begun.elapsed();
         Ok(reached)
     }
 
     /// Through a SOCKS5 proxy to the first of a target's addresses that it reaches, over a new connection for each.
-    pub(super) async fn to_any_address(
+    async fn to_any_address<F>(
         &self,
         mut stream: Stream,
-        target: &Target,
-        proxy: &Proxy,
-        url: &Url,
-    ) -> Result<Stream, Error> {
+        (target, proxy): (&Target, &Proxy),
+        (url, again): (&Url, impl Fn() -> F),
+    ) -> Result<Stream, Error>
+    where
+        F: Future<Output = Result<Stream, Error>>,
+    {
         let (addresses, _) = self.resolve(target, url).await?;
         let mut addresses = addresses.into_iter().peekable();
         while let Some(address) = addresses.next() {
@@ -51,7 +120,7 @@ impl Connector {
                     if *error.kind() == Kind::ProxyRefused(None) && addresses.peek().is_some() => {}
                 done => return done,
             }
-            stream = self.to_proxy(proxy, url).await?.stream;
+            stream = again().await?;
         }
         Err(Error::new(Kind::NoSuchHost(target.host.clone()), url))
     }

@@ -79,7 +79,7 @@ impl Bench {
                     port: 22,
                 };
                 let connector = self.client.connector();
-                let mut reached = connector.connect(&target, Some(&proxy), &url).await?;
+                let mut reached = connector.connect(&target, &[&proxy], &url).await?;
                 let mut rest = Vec::new();
                 reached.stream.read_to_end(&mut rest).await.unwrap();
                 Ok(rest)

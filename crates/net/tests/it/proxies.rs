@@ -170,7 +170,7 @@ async fn banner(proxy: &str, to: SocketAddr) -> Vec<u8> {
     };
     let mut reached = client
         .connector()
-        .connect(&target, Some(&proxy), &url)
+        .connect(&target, &[&proxy], &url)
         .await
         .unwrap();
     let mut said = vec![0; 12];
