@@ -13,6 +13,7 @@ pub(crate) struct Configs {
     http1: Arc<ClientConfig>,
     either: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
+    nothing: Arc<ClientConfig>,
 }
 
 impl Configs {
@@ -27,6 +28,8 @@ impl Configs {
             http1: offering(&[b"http/1.1"]),
             either: offering(&[b"h2", b"http/1.1"]),
             http2: offering(&[b"h2"]),
+            // A server of mail or of a database may know none of those names, and refuse whoever says one.
+            nothing: offering(&[]),
         }
     }
 
@@ -35,6 +38,7 @@ impl Configs {
             Offer::Http1 => &self.http1,
             Offer::Either => &self.either,
             Offer::Http2 => &self.http2,
+            Offer::Nothing => &self.nothing,
         }
     }
 }

@@ -12,7 +12,7 @@
 //! Many jobs' meet in [`dispatch`]: which of them runs next. [`Expectation`] says whether what came is what was meant, and
 //! [`ErrorLimit`] when going on is of no use.
 //!
-//! The other side of the wire is [`serving`]: what a request asks of a file server.
+//! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
 
 mod answer;
 mod bucket;
@@ -41,6 +41,7 @@ mod retry;
 mod segment;
 pub mod serving;
 mod stream;
+pub mod tunnel;
 mod validator;
 
 pub use answer::{Asked, ContentCoding, Refusal, Verdict, judge};

@@ -33,6 +33,8 @@ pub enum Offer {
     Either,
     /// HTTP/2 alone.
     Http2,
+    /// Nothing at all: for what is not HTTP.
+    Nothing,
 }
 
 impl Http {

@@ -1,0 +1,122 @@
+//! By which road the bytes of one direction of a relay go on.
+//!
+//! To read and to write is two calls and two copies. Through a pipe (splice(2)) it is two calls and no copy of the bytes, but pages are
+//! handed about one by one, and a pipe has to be had. For small exchanges the copy is cheaper; once a direction keeps filling its buffer
+//! the pipe is. What is small again for a while goes back.
+
+/// How bytes go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Road {
+    /// Read into a buffer, and written from it.
+    #[default]
+    Copy,
+    /// Through a pipe, without a look at them.
+    Splice,
+}
+
+/// Fills in a row after which a pipe is taken.
+const FULL: u8 = 2;
+
+/// Small moves in a row after which it is given back.
+const SMALL: u8 = 8;
+
+/// Bytes below which a move through a pipe is small.
+const LITTLE: usize = 16 << 10;
+
+/// What is known of one direction.
+#[derive(Debug, Clone, Default)]
+pub struct Bulk {
+    /// The road that it is on.
+    road: Road,
+    /// In a row: fills of the buffer on the one road, small moves on the other.
+    row: u8,
+}
+
+impl Bulk {
+    /// The road for the next bytes.
+    #[must_use]
+    pub fn road(&self) -> Road {
+        self.road
+    }
+
+    /// So many bytes came, of as many as there was room for.
+    pub fn moved(&mut self, bytes: usize, room: usize) {
+        let (counts, limit, other) = match self.road {
+            Road::Copy => (bytes >= room, FULL, Road::Splice),
+            Road::Splice => (bytes < LITTLE, SMALL, Road::Copy),
+        };
+        self.row = if counts { self.row + 1 } else { 0 };
+        if self.row >= limit {
+            *self = Self {
+                road: other,
+                row: 0,
+            };
+        }
+    }
+
+    /// There is no pipe to be had, or these ends cannot use one.
+    pub fn forbid(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ROOM: usize = 64 << 10;
+
+    #[test]
+    fn a_buffer_that_keeps_filling_wants_a_pipe() {
+        let mut bulk = Bulk::default();
+        bulk.moved(ROOM, ROOM);
+        bulk.moved(ROOM - 1, ROOM);
+        bulk.moved(ROOM, ROOM);
+        assert_eq!(bulk.road(), Road::Copy, "not in a row");
+        bulk.moved(ROOM, ROOM);
+        assert_eq!(bulk.road(), Road::Splice);
+    }
+
+    #[test]
+    fn what_stays_small_goes_back_and_what_is_small_once_does_not() {
+        let mut bulk = Bulk {
+            road: Road::Splice,
+            row: 0,
+        };
+        for _ in 0..100 {
+            for _ in 1..SMALL {
+                bulk.moved(1, ROOM);
+            }
+            bulk.moved(LITTLE, ROOM);
+        }
+        assert_eq!(bulk.road(), Road::Splice);
+        for _ in 0..SMALL {
+            bulk.moved(LITTLE - 1, ROOM);
+        }
+        assert_eq!(bulk.road(), Road::Copy);
+    }
+
+    #[test]
+    fn without_a_pipe_it_begins_anew() {
+        let mut bulk = Bulk {
+            road: Road::Splice,
+            row: 3,
+        };
+        bulk.forbid();
+        assert_eq!((bulk.road(), bulk.row), (Road::Copy, 0));
+    }
+
+    proptest! {
+        /// A direction that never fills its buffer never takes a pipe.
+        #[test]
+        fn chatter_is_copied(sizes in prop::collection::vec(0usize..ROOM, 0..200)) {
+            let mut bulk = Bulk::default();
+            for size in sizes {
+                bulk.moved(size, ROOM);
+                prop_assert_eq!(bulk.road(), Road::Copy);
+            }
+        }
+    }
+}

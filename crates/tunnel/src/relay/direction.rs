@@ -1,0 +1,210 @@
+//! One direction of a relay: what comes from one end goes to the other, in order, and its end as well.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use haul_plan::tunnel::{Bulk, Road};
+
+use super::end::{Sink, Source};
+use super::pipe::Piped;
+
+/// Bytes that are read at once. Shared by all relays of a thread.
+const ROOM: usize = 64 << 10;
+
+/// Moves before the other tasks of the thread have their turn.
+const TURNS: usize = 16;
+
+thread_local! {
+    /// What is read, on its way to being written: never kept from one call to the next.
+    static ROOM_OF_THREAD: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
+}
+
+/// Why a direction cannot go on.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Where it comes from.
+    Reading(io::Error),
+    /// Where it goes.
+    Writing(io::Error),
+}
+
+/// How far a direction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// More may come.
+    Flowing,
+    /// All has come; it is handed on, and the end after it.
+    Ending,
+    /// The other end knows of the end.
+    Done,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Direction {
+    stage: Stage,
+    /// Read, and not taken by the other end.
+    waiting: Bytes,
+    /// The same, in a pipe.
+    piped: Piped,
+    /// Which road bytes go.
+    bulk: Bulk,
+    /// Whether the other end may hold back what was written.
+    is_unflushed: bool,
+}
+
+impl Direction {
+    /// One whose first bytes have come, and perhaps all.
+    pub(super) fn new(early: Bytes, is_ended: bool) -> Self {
+        Self {
+            stage: if is_ended {
+                Stage::Ending
+            } else {
+                Stage::Flowing
+            },
+            waiting: early,
+            piped: Piped::default(),
+            bulk: Bulk::default(),
+            is_unflushed: false,
+        }
+    }
+
+    /// Whether nobody reads now where it comes from, and so nobody would learn that it broke.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
+    }
+
+    /// Goes on as far as both ends let it. Ready when it is over.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        moved: &AtomicU64,
+    ) -> Poll<Result<(), Fault>> {
+        for _ in 0..TURNS {
+            if self.stage == Stage::Done {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_waiting(cx, to, moved))?;
+            if self.stage == Stage::Ending {
+                // A peer that is gone has nobody to be told, and its own direction says why.
+                let _ = ready!(to.poll_shutdown(cx));
+                self.stage = Stage::Done;
+                continue;
+            }
+            let came = match self.bulk.road() {
+                Road::Copy => self.poll_copy(cx, (from, to), moved),
+                Road::Splice => self.poll_splice(cx, (from, to)),
+            };
+            match came {
+                Poll::Ready(done) => done?,
+                Poll::Pending => return self.poll_flush(cx, to),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Hands on what has come before.
+    fn poll_waiting(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Sink<'_>,
+        moved: &AtomicU64,
+    ) -> Poll<Result<(), Fault>> {
+        while !self.waiting.is_empty() {
+            let wrote = ready!(to.poll_write(cx, &self.waiting)).map_err(Fault::Writing)?;
+            self.waiting.advance(wrote);
+            self.wrote(to, wrote, moved);
+        }
+        // The last of it may be a large buffer's.
+        self.waiting = Bytes::new();
+        while !self.piped.is_empty() {
+            let wrote = ready!(self.piped.poll_empty(cx, to)).map_err(Fault::Writing)?;
+            self.wrote(to, wrote, moved);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads into the thread's buffer, writes from it, and keeps what is left.
+    fn poll_copy(
+        &mut self,
+        cx: &mut Context<'_>,
+        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        moved: &AtomicU64,
+    ) -> Poll<Result<(), Fault>> {
+        ROOM_OF_THREAD.with_borrow_mut(|room| {
+            let read = ready!(from.poll_read(cx, room)).map_err(Fault::Reading)?;
+            if read == 0 {
+                self.stage = Stage::Ending;
+                return Poll::Ready(Ok(()));
+            }
+            self.bulk.moved(read, room.len());
+            let mut rest = &room[..read];
+            while !rest.is_empty() {
+                match to.poll_write(cx, rest) {
+                    Poll::Ready(wrote) => {
+                        let wrote = wrote.map_err(Fault::Writing)?;
+                        rest = &rest[wrote..];
+                        self.wrote(to, wrote, moved);
+                    }
+                    Poll::Pending => {
+                        self.waiting = Bytes::copy_from_slice(rest);
+                        return Poll::Pending;
+                    }
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    /// Fills the pipe, where both ends can use one.
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+    ) -> Poll<Result<(), Fault>> {
+        let (Source::Socket(from), Sink::Socket(_)) = (from, to) else {
+            self.bulk.forbid();
+            return Poll::Ready(Ok(()));
+        };
+        if !self.piped.get_ready() {
+            self.bulk.forbid();
+            return Poll::Ready(Ok(()));
+        }
+        let came = self.piped.poll_fill(cx, *from);
+        let Poll::Ready(came) = came else {
+            // Somebody else may want it meanwhile.
+            self.piped.give_back();
+            return Poll::Pending;
+        };
+        match came.map_err(Fault::Reading)? {
+            0 => {
+                self.piped.give_back();
+                self.stage = Stage::Ending;
+            }
+            came => self.bulk.moved(came, ROOM),
+        }
+        if self.bulk.road() == Road::Copy && self.piped.is_empty() {
+            self.piped.give_back();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn wrote(&mut self, to: &Sink<'_>, bytes: usize, moved: &AtomicU64) {
+        moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.is_unflushed = to.is_buffered();
+    }
+
+    /// Nothing more comes for now: what was written is to arrive.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, to: &mut Sink<'_>) -> Poll<Result<(), Fault>> {
+        if self.is_unflushed {
+            ready!(to.poll_flush(cx)).map_err(Fault::Writing)?;
+            self.is_unflushed = false;
+        }
+        Poll::Pending
+    }
+}

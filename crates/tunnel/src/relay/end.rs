@@ -1,0 +1,144 @@
+//! The two ends of a relay, whatever they are made of.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::socket::Socket;
+
+/// What can be read and written, and is no plain socket.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// An end of a relay.
+pub enum End {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A socket in the file system.
+    Unix(UnixStream),
+    /// TLS, standard input and output: their bytes pass through buffers.
+    Other(Box<dyn Duplex>),
+}
+
+impl End {
+    /// What comes from it, and what goes to it.
+    pub(super) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
+        match self {
+            Self::Other(stream) => {
+                let (source, sink) = tokio::io::split(stream);
+                (Source::Other(source), Sink::Other(sink))
+            }
+            Self::Tcp(stream) => (
+                Source::Socket(Socket::Tcp(stream)),
+                Sink::Socket(Socket::Tcp(stream)),
+            ),
+            Self::Unix(stream) => (
+                Source::Socket(Socket::Unix(stream)),
+                Sink::Socket(Socket::Unix(stream)),
+            ),
+        }
+    }
+
+    /// Has a peer see a reset, and not an end, when this is dropped. Only TCP has such a thing.
+    pub fn reset_on_drop(&self) {
+        if let Self::Tcp(stream) = self {
+            // A socket that cannot do it is gone already.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp(_) => "Tcp",
+            Self::Unix(_) => "Unix",
+            Self::Other(_) => "Other",
+        })
+    }
+}
+
+/// What comes from an end.
+pub(super) enum Source<'a> {
+    Socket(Socket<'a>),
+    Other(ReadHalf<&'a mut Box<dyn Duplex>>),
+}
+
+impl<'a> Source<'a> {
+    /// The socket, if it is nothing else.
+    pub(super) fn socket(&self) -> Option<Socket<'a>> {
+        match self {
+            Self::Socket(socket) => Some(*socket),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Reads what is there into `room`; 0 is the end of the stream.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        room: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Socket(socket) => socket.poll_read(cx, room),
+            Self::Other(stream) => {
+                let mut room = ReadBuf::new(room);
+                let read = Pin::new(stream).poll_read(cx, &mut room);
+                read.map_ok(|()| room.filled().len())
+            }
+        }
+    }
+}
+
+/// What goes to an end.
+pub(super) enum Sink<'a> {
+    Socket(Socket<'a>),
+    Other(WriteHalf<&'a mut Box<dyn Duplex>>),
+}
+
+impl Sink<'_> {
+    /// Writes what it takes, one byte at least.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = std::task::ready!(match self {
+            Self::Socket(socket) => socket.poll_write(cx, bytes),
+            Self::Other(stream) => Pin::new(stream).poll_write(cx, bytes),
+        })?;
+        Poll::Ready(match wrote {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            wrote => Ok(wrote),
+        })
+    }
+
+    /// Whether what was written has to be flushed.
+    pub(super) fn is_buffered(&self) -> bool {
+        matches!(self, Self::Other(_))
+    }
+
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Socket(_) => Poll::Ready(Ok(())),
+            Self::Other(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    /// Ends the stream.
+    pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Socket(socket) => {
+                socket.shut_down();
+                Poll::Ready(Ok(()))
+            }
+            Self::Other(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

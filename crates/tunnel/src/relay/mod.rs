@@ -1,0 +1,162 @@
+//! Copying both directions between two ends until both have closed.
+//!
+//! Each direction is a [`Direction`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to its own
+//! end. Both are polled by one task, so an idle relay is a few hundred bytes and no buffer: what is read goes through a buffer of the
+//! thread's, and only what the other end does not take at once is kept. A direction that keeps filling that buffer moves its bytes
+//! through a [`pipe`](pipe) instead, without a copy ([`haul_plan::tunnel::Bulk`] decides). Ends that are no plain sockets - TLS, a
+//! terminal - are read and written by the same rules, without the pipe.
+//!
+//! A reset is passed on as one, and as soon as it is seen: also when the direction that would have read it is held up.
+
+mod direction;
+mod end;
+mod ended;
+mod pipe;
+mod socket;
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use direction::{Direction, Fault};
+pub use end::{Duplex, End};
+pub use ended::{Ended, Moved, Side};
+use socket::Errors;
+
+/// What came before the relay began, and goes first.
+#[derive(Debug, Default)]
+pub struct Early {
+    /// From the client.
+    pub up: Bytes,
+    /// From the target.
+    pub down: Bytes,
+    /// Whether the client has ended its side already.
+    pub up_ended: bool,
+}
+
+/// Relays until both directions have ended, one end is reset, or nothing has moved for `idle`; tells how it ended. What went which way is
+/// counted in `moved` meanwhile.
+///
+/// Cancel safe in that dropping it closes both ends; bytes on the way are lost then.
+pub async fn relay(
+    mut client: End,
+    mut target: End,
+    early: Early,
+    (moved, idle): (&Moved, Option<Duration>),
+) -> Ended {
+    let ended = both(&mut client, &mut target, early, (moved, idle)).await;
+    if ended.is_abrupt() {
+        client.reset_on_drop();
+        target.reset_on_drop();
+    }
+    ended
+}
+
+async fn both(
+    client: &mut End,
+    target: &mut End,
+    early: Early,
+    (moved, idle): (&Moved, Option<Duration>),
+) -> Ended {
+    let (mut client_in, mut client_out) = client.split();
+    let (mut target_in, mut target_out) = target.split();
+    let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
+    let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
+    let mut up = Direction::new(early.up, early.up_ended);
+    let mut down = Direction::new(early.down, false);
+    let mut idle = idle.map(Idle::new);
+    poll_fn(|cx| {
+        let first = up.poll(cx, (&mut client_in, &mut target_out), &moved.up);
+        let second = down.poll(cx, (&mut target_in, &mut client_out), &moved.down);
+        match (first, second) {
+            (Poll::Ready(Err(fault)), _) => {
+                return Poll::Ready(fault.at(Side::Client, Side::Target));
+            }
+            (_, Poll::Ready(Err(fault))) => {
+                return Poll::Ready(fault.at(Side::Target, Side::Client));
+            }
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(Ended::Closed),
+            _ => {}
+        }
+        // Whoever reads from an end learns of its reset. Where nobody does, it is asked for.
+        if up.is_deaf()
+            && let Poll::Ready(error) = client_errors.as_mut().poll(cx)
+        {
+            return Poll::Ready(Ended::broken(Side::Client, &error));
+        }
+        if down.is_deaf()
+            && let Poll::Ready(error) = target_errors.as_mut().poll(cx)
+        {
+            return Poll::Ready(Ended::broken(Side::Target, &error));
+        }
+        match &mut idle {
+            Some(idle) => idle.poll(cx, moved).map(|()| Ended::Idle),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+impl Fault {
+    /// The side that broke, where a direction leads from one to another.
+    fn at(self, from: Side, to: Side) -> Ended {
+        match self {
+            Self::Reading(error) => Ended::broken(from, &error),
+            Self::Writing(error) => Ended::broken(to, &error),
+        }
+    }
+}
+
+/// Looks now and then whether anything has moved.
+struct Idle {
+    limit: Duration,
+    /// When to look.
+    timer: Pin<Box<Sleep>>,
+    /// What had moved by the last look.
+    seen: u64,
+    /// Whether anything is known of the time before it.
+    since: Instant,
+}
+
+impl Idle {
+    fn new(limit: Duration) -> Self {
+        let since = Instant::now();
+        Self {
+            limit,
+            timer: Box::pin(sleep_until(since + limit)),
+            seen: 0,
+            since,
+        }
+    }
+
+    /// Ready when nothing has moved for as long as the limit, or up to a quarter more.
+    fn poll(&mut self, cx: &mut Context<'_>, moved: &Moved) -> Poll<()> {
+        loop {
+            std::task::ready!(self.timer.as_mut().poll(cx));
+            let (now, total) = (Instant::now(), moved.total());
+            if total != self.seen {
+                (self.seen, self.since) = (total, now);
+            } else if now >= self.since + self.limit {
+                return Poll::Ready(());
+            }
+            self.timer.as_mut().reset(now + self.limit / 4);
+        }
+    }
+}
+
+/// An error that a peer makes by going away.
+fn is_departure(error: &io::Error) -> bool {
+    use io::ErrorKind as E;
+    matches!(
+        error.kind(),
+        E::ConnectionReset | E::BrokenPipe | E::ConnectionAborted | E::NotConnected
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Pipes of Linux.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use tokio::io::Interest;
+
+use crate::relay::end::Sink;
+use crate::relay::socket::Socket;
+
+/// Bytes that a pipe is asked to hold. The system may give less room, which is as good, only in more turns.
+const ROOM: usize = 256 << 10;
+
+/// Bytes that one call moves at most.
+const AT_ONCE: usize = 1 << 20;
+
+/// Pipes at one time, two descriptors each.
+const MOST: usize = 256;
+
+/// Pipes that are kept for the next who wants one.
+const KEPT: usize = 16;
+
+/// How many there are.
+static PIPES: AtomicUsize = AtomicUsize::new(0);
+
+/// Those that nobody uses.
+static FREE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+
+/// A pipe. Empty, when it is given back.
+#[derive(Debug)]
+struct Pipe {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Pipe {
+    /// One that is free, or a new one, unless there are too many.
+    fn take() -> Option<Self> {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.or_else(Self::new)
+    }
+
+    fn new() -> Option<Self> {
+        if PIPES.fetch_add(1, Ordering::Relaxed) >= MOST {
+            PIPES.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let Ok((reader, writer)) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK) else {
+            PIPES.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        };
+        // Users have a common limit for all of theirs.
+        let _ = fcntl_setpipe_size(&writer, ROOM);
+        Some(Self { reader, writer })
+    }
+
+    fn give_back(self) {
+        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < KEPT {
+            free.push(self);
+        }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        PIPES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one direction has in a pipe.
+#[derive(Debug, Default)]
+pub(in crate::relay) struct Piped {
+    pipe: Option<Pipe>,
+    /// Bytes in it.
+    held: usize,
+}
+
+impl Piped {
+    /// Gets a pipe; false if there is none to be had.
+    pub(in crate::relay) fn get_ready(&mut self) -> bool {
+        if self.pipe.is_none() {
+            self.pipe = Pipe::take();
+        }
+        self.pipe.is_some()
+    }
+
+    pub(in crate::relay) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// Fills it, being empty, from a socket; 0 is the end of the stream. An empty pipe has room: what would have to wait is the socket.
+    pub(in crate::relay) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: Socket<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let Some(pipe) = &self.pipe else {
+            return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
+        };
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        // How much it took says nothing of how much there is: the pipe may have no more slots.
+        let came = std::task::ready!(from.poll_call(cx, (Interest::READABLE, 0), |fd| {
+            splice(fd, None, &pipe.writer, None, AT_ONCE, flags)
+        }))?;
+        self.held = came;
+        Poll::Ready(Ok(came))
+    }
+
+    /// Hands on what is in it, or some of it.
+    pub(in crate::relay) fn poll_empty(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Sink<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let (Some(pipe), Sink::Socket(to)) = (&self.pipe, to) else {
+            return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
+        };
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let held = self.held;
+        let went = std::task::ready!(to.poll_call(cx, (Interest::WRITABLE, 0), |fd| {
+            splice(&pipe.reader, None, fd, None, held, flags)
+        }))?;
+        if went == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.held -= went;
+        Poll::Ready(Ok(went))
+    }
+
+    /// Leaves the pipe to others. One that is not empty is nobody's any more.
+    pub(in crate::relay) fn give_back(&mut self) {
+        if let Some(pipe) = self.pipe.take()
+            && std::mem::take(&mut self.held) == 0
+        {
+            pipe.give_back();
+        }
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,150 @@
+//! A tunnel as it is written: where it listens, and where it leads. `[bind:]port:host:hostport`, as ssh -L has it.
+//!
+//! The target is read from the right, since a host is a name or stands in brackets; what is left is an address to listen on, in the
+//! words of [`Address`]: a port of this machine's, `bind:port`, `unix:/path`, `systemd:name`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use haul_net::{Target, TargetError};
+use haul_service::listen::{Address, AddressError, Host};
+
+/// A listener and its target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Where to listen.
+    pub listen: Address,
+    /// The far end.
+    pub target: Target,
+}
+
+/// Why a text is no tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// There is a target alone, or not even that.
+    #[error("there is no port to listen on before the target")]
+    NoListener,
+    /// The far end cannot be read.
+    #[error("the target: {0}")]
+    Target(#[from] TargetError),
+    /// The near end cannot be read.
+    #[error("the listener: {0}")]
+    Listener(#[from] AddressError),
+}
+
+impl SpecError {
+    /// How one is written.
+    pub const GRAMMAR: &str = "[BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993; unix:PATH:HOST:HOSTPORT; IPv6 in brackets";
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (listen, target) = split(text)?;
+        let target = target.parse()?;
+        // As ssh has it, no address before the colon is every one of them.
+        let listen: Address = listen.parse()?;
+        Ok(Self { listen, target })
+    }
+}
+
+/// The near end and the far end.
+fn split(text: &str) -> Result<(&str, &str), SpecError> {
+    let (before, _port) = text.rsplit_once(':').ok_or(SpecError::NoListener)?;
+    let host = match before.strip_suffix(']') {
+        Some(rest) => rest.rfind('[').ok_or(TargetError::Host)?,
+        None => before.rfind(':').map_or(0, |colon| colon + 1),
+    };
+    let listen = text[..host].strip_suffix(':');
+    match listen {
+        Some(listen) if !listen.is_empty() => Ok((listen, &text[host..])),
+        _ => Err(SpecError::NoListener),
+    }
+}
+
+impl Spec {
+    /// Whether other machines can reach it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        match &self.listen {
+            Address::Tcp { host, .. } => match host {
+                Host::Every => true,
+                Host::Ip(ip) => !ip.is_loopback(),
+                Host::Name(name) => name != "localhost",
+            },
+            Address::Unix { .. } | Address::Systemd { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.listen, self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends(text: &str) -> (String, String) {
+        let spec: Spec = text.parse().unwrap();
+        (spec.listen.to_string(), spec.target.to_string())
+    }
+
+    #[test]
+    fn every_form_is_understood() {
+        for (text, listen, target) in [
+            ("9993:imap.test:993", "127.0.0.1:9993", "imap.test:993"),
+            ("0:[::1]:22", "127.0.0.1:0", "[::1]:22"),
+            ("127.0.0.2:80:a.test:8080", "127.0.0.2:80", "a.test:8080"),
+            ("localhost:80:a.test:80", "localhost:80", "a.test:80"),
+            ("[::1]:80:[fe80::2]:80", "[::1]:80", "[fe80::2]:80"),
+            ("*:80:a.test:80", ":80", "a.test:80"),
+            (":80:a.test:80", ":80", "a.test:80"),
+            ("unix:/run/a:b.sock:a.test:80", "unix:/run/a:b.sock", "a.test:80"),
+            ("unix:/a?mode=660:10.0.0.1:80", "unix:/a?mode=660", "10.0.0.1:80"),
+            ("systemd:a.test:80", "systemd", "a.test:80"),
+            ("systemd:mail:a.test:80", "systemd:mail", "a.test:80"),
+        ] {
+            assert_eq!(ends(text), (listen.into(), target.into()), "{text}");
+            let spec: Spec = text.parse().unwrap();
+            assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_is_told_by_its_part() {
+        use SpecError as E;
+        for (text, error) in [
+            ("", E::NoListener),
+            ("80", E::NoListener),
+            ("a.test:80", E::NoListener),
+            ("[::1]:80", E::NoListener),
+            ("80:a.test", E::NoListener),
+            ("80:a.test:0", E::Target(TargetError::Port)),
+            ("80:a.test:ssh", E::Target(TargetError::Port)),
+            ("80::22", E::Target(TargetError::Host)),
+            ("80:[a.test]:22", E::Target(TargetError::Host)),
+            ("80:a b:22", E::Target(TargetError::Host)),
+            ("80:::1]:22", E::Target(TargetError::Host)),
+            ("70000:a.test:22", E::Listener(AddressError::Port("70000".into()))),
+            ("a.test:a.test:22", E::Listener(AddressError::NoPort("a.test".into()))),
+            ("::1:80:a.test:22", E::Listener(AddressError::Brackets("::1:80".into()))),
+        ] {
+            assert_eq!(text.parse::<Spec>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_for_is_public() {
+        let public = |text: &str| text.parse::<Spec>().unwrap().is_public();
+        for text in ["80:a.test:80", "[::1]:80:a.test:80", "localhost:80:a.test:80", "unix:/a:a.test:80"] {
+            assert!(!public(text), "{text}");
+        }
+        for text in ["*:80:a.test:80", ":80:a.test:80", "0.0.0.0:80:a.test:80", "10.0.0.1:80:a.test:80"] {
+            assert!(public(text), "{text}");
+        }
+    }
+}
