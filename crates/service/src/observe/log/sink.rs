@@ -1,4 +1,4 @@
-//! Where the lines of the access log end up.
+//! Where the lines of a log end up.
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
