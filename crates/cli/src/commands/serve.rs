@@ -1,7 +1,8 @@
 //! `haul serve`: opens the store, listens, tells where, and attends to the server until it is asked to end.
 //!
 //! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`attend`] waits for
-//! signals and does chores, [`ending`] ends; what any server has is in [`service`](super::service). Requests are served by the crew's threads; the one of the runtime here does the rest.
+//! signals and does chores, [`ending`] ends; what any server has is in [`service`](super::service). Requests are served by the crew's
+//! threads; the one of the runtime here does the rest.
 
 mod attend;
 mod banner;
@@ -44,19 +45,16 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     let settings = ServeSettings::resolve(args)?;
     // Before signals are taken over: to count a quota may take long, and can be ended as ever.
     let store = folder::open(&settings.folder, &settings.store)?;
-    let log = settings.log.as_ref();
-    let log = log
-        .map(|options| log::open(AccessLog::NAME, options))
-        .transpose()?;
+    let open_log = |options| log::open(AccessLog::NAME, options);
+    let log = settings.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime().map_err(|error| Trouble::local(format!("cannot start: {error}")))?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
         .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
     let doors = Doors::open(&settings)?;
+    let access_log = |log| AccessLog::new(log, settings.log_format);
     let server = ServerOptions {
-        log: log
-            .clone()
-            .map(|log| AccessLog::new(log, settings.log_format)),
+        log: log.clone().map(access_log),
         hosts: doors.hosts(&settings),
         ..settings.server.clone()
     };

@@ -1,4 +1,4 @@
-//! How long requests take, in buckets.
+//! How long things take, requests above all, in buckets.
 
 use std::time::Duration;
 

@@ -15,6 +15,7 @@ use super::trouble::Trouble;
 /// Where it is asked; nowhere, if nobody wants it.
 #[derive(Debug, Default)]
 pub(crate) struct Endpoint {
+    /// One for each address that a name has.
     bound: Vec<Bound>,
 }
 
