@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use haul_serve::accept::Ending;
-use haul_serve::listen::{Address, ListenError};
+use haul_service::listen::{Address, ListenError};
 use haul_transfer::batch::{Halt, Summary};
 use haul_transfer::{Class, GetError};
 

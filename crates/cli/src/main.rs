@@ -44,9 +44,9 @@ fn unasked(command: &Command) -> Option<&'static str> {
     match command {
         // Files that all can read are told of in the form of other warnings.
         Command::Serve(serve) if !serve.running.quiet => {
-            Some("haul_serve=warn,haul_serve::access::file=off")
+            Some("haul_serve=warn,haul_service=warn,haul_serve::access::file=off")
         }
-        Command::Serve(_) => Some("haul_serve=error"),
+        Command::Serve(_) => Some("haul_serve=error,haul_service=error"),
         _ => None,
     }
 }

@@ -9,9 +9,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use haul_serve::accept::{Crew, CrewOptions};
-use haul_serve::listen::{BindOptions, Handed, bind};
 use haul_serve::store::{Disk, Durability, Store, StoreOptions};
 use haul_serve::{Server, ServerOptions};
+use haul_service::listen::{BindOptions, Handed, bind};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

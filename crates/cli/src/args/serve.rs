@@ -9,8 +9,8 @@ mod running;
 use std::path::PathBuf;
 
 use clap::Args;
-use haul_serve::listen::Address;
 use haul_serve::store::Durability;
+use haul_service::listen::Address;
 use http::HeaderValue;
 
 use super::values::{Size, cache_control, choice, listen, many};

@@ -1,4 +1,5 @@
-//! The commands, a file each. They put the pieces together and return an exit code; none does any work of its own.
+//! The commands, a file each. They put the pieces together and return an exit code; none does any work of its own. What those that
+//! serve have in common is in [`service`].
 
 mod batch;
 pub(crate) mod completions;
@@ -8,5 +9,6 @@ mod jobs;
 mod keeping;
 mod run;
 pub(crate) mod serve;
+mod service;
 pub(crate) mod sign;
 mod teller;

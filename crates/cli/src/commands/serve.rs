@@ -1,9 +1,9 @@
 //! `haul serve`: opens the store, listens, tells where, and attends to the server until it is asked to end.
 //!
 //! The pieces are in files of their own: [`folder`] opens the store, [`doors`] listens, [`banner`] tells, [`attend`] waits for
-//! signals and does chores, [`ending`] ends. Requests are served by the crew's threads; the one of the runtime here does the rest.
+//! signals and does chores, [`ending`] ends; what any server has is in [`service`](super::service). Requests are served by the crew's
+//! threads; the one of the runtime here does the rest.
 
-mod admin;
 mod attend;
 mod banner;
 mod doors;
@@ -11,29 +11,30 @@ mod ebb;
 mod ending;
 mod folder;
 mod reload;
-mod trouble;
 
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use haul_serve::listen::Notify;
-use haul_serve::observe::{AccessLog, LogOptions, LogTarget};
+use haul_serve::observe::AccessLog;
 use haul_serve::store::Disk;
 use haul_serve::{Server, ServerOptions};
+use haul_service::observe::{Admin, Source};
 use tokio::runtime::{Builder, Runtime};
 
+use super::service::endpoint::{self, Endpoint};
+use super::service::log;
+use super::service::manager::{notify, told};
+use super::service::trouble::Trouble;
 use crate::args::ServeArgs;
 use crate::exit::Exit;
+use crate::limits;
 use crate::settings::ServeSettings;
 use crate::signals::ServerSignals;
-use crate::{limits, message, output};
-use admin::Endpoint;
-use attend::{Attendant, told};
+use attend::Attendant;
 use banner::Banner;
 use doors::Doors;
 use reload::Reload;
-use trouble::Trouble;
 
 /// Serves until a signal.
 pub(crate) fn run(args: &ServeArgs) -> ExitCode {
@@ -44,14 +45,16 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     let settings = ServeSettings::resolve(args)?;
     // Before signals are taken over: to count a quota may take long, and can be ended as ever.
     let store = folder::open(&settings.folder, &settings.store)?;
+    let open_log = |options| log::open(AccessLog::NAME, options);
     let log = settings.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime().map_err(|error| Trouble::local(format!("cannot start: {error}")))?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
         .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
     let doors = Doors::open(&settings)?;
+    let access_log = |log| AccessLog::new(log, settings.log_format);
     let server = ServerOptions {
-        log: log.clone(),
+        log: log.clone().map(access_log),
         hosts: doors.hosts(&settings),
         ..settings.server.clone()
     };
@@ -66,7 +69,9 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     };
     let notify = notify();
     let (crew, files) = doors.staff(&server, &settings)?;
-    let endpoint = endpoint.serve(metrics, log.clone(), crew.stopper())?;
+    let mut sources: Vec<Arc<dyn Source>> = vec![metrics, Arc::new(endpoint::process())];
+    sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
+    let endpoint = endpoint.serve(Admin::new(sources, crew.stopper()))?;
     banner.show(&settings);
     drop(entered);
     let exit = runtime.block_on(async {
@@ -77,7 +82,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
         let exit = ending::end(crew, settings.grace, &mut signals, settings.quiet).await;
         endpoint.end().await;
         if let Some(log) = &log {
-            ending::close(log).await;
+            log::close(log).await;
         }
         exit
     });
@@ -95,27 +100,4 @@ fn runtime() -> io::Result<Runtime> {
         .max_blocking_threads(Disk::THREADS)
         .enable_all()
         .build()
-}
-
-fn open_log(options: &LogOptions) -> Result<Arc<AccessLog>, Trouble> {
-    if options.target == LogTarget::Stdout {
-        output::stdout_is_open().map_err(|error| {
-            let (text, hint) = output::explain(&error);
-            Trouble::local(text).hint(hint)
-        })?;
-    }
-    let log = AccessLog::open(options).map_err(|error| {
-        Trouble::local(message::chain(&error))
-            .hint("name a file that you may write to, in a folder that is there")
-    })?;
-    Ok(Arc::new(log))
-}
-
-/// Who started us, where that wants to be told.
-fn notify() -> Notify {
-    let place = std::env::var_os("NOTIFY_SOCKET");
-    Notify::to(place.as_deref()).unwrap_or_else(|error| {
-        told(Err(error));
-        Notify::nobody()
-    })
 }

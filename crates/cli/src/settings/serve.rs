@@ -13,10 +13,11 @@ use std::time::Duration;
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
 use haul_serve::accept::{Accept, CrewOptions};
-use haul_serve::listen::Address;
-use haul_serve::listen::tls::Pair;
-use haul_serve::observe::{LogOptions, LogTarget};
+use haul_serve::observe::LogFormat;
 use haul_serve::store::StoreOptions;
+use haul_serve::tls::Pair;
+use haul_service::listen::Address;
+use haul_service::observe::{LogOptions, LogTarget};
 
 use super::{SettingError, exposed};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
@@ -47,6 +48,8 @@ pub(crate) struct ServeSettings {
     pub(crate) crew: CrewOptions,
     /// The access log.
     pub(crate) log: Option<LogOptions>,
+    /// What its lines look like.
+    pub(crate) log_format: LogFormat,
     /// Where /healthz and /metrics are.
     pub(crate) admin: Option<Address>,
     /// For requests that are under way at the end.
@@ -107,6 +110,7 @@ impl ServeSettings {
             store,
             crew: crew(&args.limits, &args.running, allowed)?,
             log: log(&args.running)?,
+            log_format: args.running.log_format.unwrap_or_default(),
             admin: admin(&args.running)?,
             grace: args.running.grace.0,
             quiet: args.running.quiet,
@@ -270,12 +274,10 @@ fn crew(
 }
 
 fn log(args: &RunningArgs) -> Result<Option<LogOptions>, SettingError> {
-    let defaults = LogOptions::default();
     match (&args.access_log, args.log_format) {
-        (Some(target), format) => Ok(Some(LogOptions {
+        (Some(target), _) => Ok(Some(LogOptions {
             target: target.clone(),
-            format: format.unwrap_or(defaults.format),
-            ..defaults
+            ..LogOptions::default()
         })),
         (None, Some(_)) => Err(
             SettingError::new("--log-format, and there is no access log")

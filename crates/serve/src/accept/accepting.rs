@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_service::listen::Listener;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -20,7 +21,6 @@ use super::deal::Deal;
 use super::{mistaken, sys};
 use crate::Server;
 use crate::conn::{Line, Protocol, Socket, Transport, drive};
-use crate::listen::Listener;
 use crate::observe::Fault;
 
 /// How long accepting rests when the system can open no more: something else has to end first.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use haul_service::listen::Listener;
 use rustls::ServerConfig;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc};
@@ -16,7 +17,6 @@ use super::Accept;
 use super::accepting::{Context, accepting};
 use super::deal::{DEALT, Dealt, Here, InTurn, begin};
 use crate::Server;
-use crate::listen::Listener;
 use crate::observe::Fault;
 
 /// How a crew works.

@@ -6,10 +6,9 @@
 
 use std::io;
 
+use haul_service::listen::Listener;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-
-use crate::listen::Listener;
 
 /// Watches a socket for connections.
 pub(super) fn watch(listener: Listener) -> io::Result<AsyncFd<Listener>> {

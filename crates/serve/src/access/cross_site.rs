@@ -9,7 +9,7 @@
 //! would be refused; `same-origin` does as well and is not.
 //!
 //! A host by another name is not found out here: a page at a name that its owner points at this machine is, to a browser, of the
-//! same site. That is what [`Hosts`](super::Hosts) are for.
+//! same site. That is what [`Hosts`](haul_service::Hosts) are for.
 
 use http::{HeaderMap, HeaderName};
 

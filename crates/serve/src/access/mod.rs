@@ -8,7 +8,7 @@
 //! - [`Scope`] is a right beneath a prefix; [`AuthRule`], [`TokenRule`], [`AuthFile`] and [`TokenFile`] say who has which.
 //! - [`SigningKey`] makes and checks URLs that carry their own permission and expire.
 //! - [`Cors`] says which other pages may use the store from a browser, and [`is_cross_site`] finds out those who were not asked.
-//! - [`Hosts`] are the names that a server without logins goes by, against pages whose name was led here.
+//! - [`Hosts`](haul_service::Hosts) are the names that a server without logins goes by, against pages whose name was led here.
 //!
 //! The order of calls, for one request:
 //!
@@ -30,7 +30,6 @@ mod digest;
 mod file;
 mod grant;
 mod hash;
-mod hosts;
 mod judge;
 mod link;
 mod origin;
@@ -53,7 +52,6 @@ pub use cross_site::is_cross_site;
 pub use file::{AuthFile, FileError, FileErrorKind, HashedRule, TokenFile};
 pub use grant::{Grant, How};
 pub use hash::{HashError, PasswordHash};
-pub use hosts::Hosts;
 pub use judge::{Access, Ask};
 pub use link::{SignError, sign_url};
 pub use origin::{Origin, OriginError};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use haul_plan::serving::PatienceOptions;
+use haul_service::Hosts;
 use http::HeaderValue;
 
-use crate::access::{Access, Cors, Hosts};
+use crate::access::{Access, Cors};
 use crate::conn::Total;
 use crate::observe::{AccessLog, Metrics};
 use crate::store::{Disk, Store};
@@ -33,7 +34,7 @@ pub struct ServerOptions {
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// Where each request is told.
-    pub log: Option<Arc<AccessLog>>,
+    pub log: Option<AccessLog>,
 }
 
 impl Default for ServerOptions {

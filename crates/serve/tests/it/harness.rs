@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use haul_lab::Authority;
 use haul_serve::accept::{Accept, Crew, CrewOptions, Ending};
-use haul_serve::listen::tls::{Pair, Tls};
-use haul_serve::listen::{Address, BindOptions, Bound, Handed, Local, bind};
 use haul_serve::observe::Metrics;
 use haul_serve::store::{Disk, Durability, Store, StoreOptions};
+use haul_serve::tls::{Pair, Tls};
 use haul_serve::{RESERVED_PREFIX, Server, ServerOptions};
+use haul_service::listen::{Address, BindOptions, Bound, Handed, Local, bind};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;

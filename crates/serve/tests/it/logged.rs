@@ -8,7 +8,8 @@ use haul_lab::Content;
 use haul_plan::serving::PatienceOptions;
 use haul_serve::ServerOptions;
 use haul_serve::accept::{Accept, Ending};
-use haul_serve::observe::{AccessLog, LogFormat, LogSink};
+use haul_serve::observe::{AccessLog, LogFormat};
+use haul_service::observe::{Log, LogSink};
 use http::Request;
 
 use crate::client::{Client, Road, request};
@@ -40,19 +41,19 @@ impl LogSink for Lines {
 /// A server with a log.
 struct Logged {
     served: Served,
-    log: Arc<AccessLog>,
+    log: Arc<Log>,
     lines: Lines,
 }
 
 impl Logged {
     fn start(accept: Accept, patience: PatienceOptions) -> Self {
         let lines = Lines::default();
-        let log = AccessLog::start(Box::new(lines.clone()), LogFormat::Json, 1 << 20).unwrap();
+        let log = Log::start(AccessLog::NAME, Box::new(lines.clone()), 1 << 20).unwrap();
         let log = Arc::new(log);
         let mut setup = Setup::accept(accept);
         setup.server = ServerOptions {
             patience,
-            log: Some(Arc::clone(&log)),
+            log: Some(AccessLog::new(Arc::clone(&log), LogFormat::Json)),
             ..ServerOptions::default()
         };
         let served = setup.start();

@@ -2,13 +2,16 @@
 
 use super::{assert_status, serve, shelf};
 
-/// One request by a name.
+/// One request of a server by a name.
 async fn by(served: &super::Served, head: &str, name: &str) -> String {
+    at(&served.address, head, name).await
+}
+
+/// One request at an address by a name.
+async fn at(address: &str, head: &str, name: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let asked = async {
-        let mut stream = tokio::net::TcpStream::connect(&served.address)
-            .await
-            .unwrap();
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let text = format!(
             "{head} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         );
@@ -80,5 +83,24 @@ async fn where_something_else_keeps_them_out_names_do_not_matter() {
     ] {
         let served = serve(&haul, flags).await;
         assert_status(&by(&served, "GET /a.txt", "evil.test").await, status);
+    }
+}
+
+/// Logins and names that a server was allowed are no matter of its admin endpoint.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_admin_endpoint_on_loopback_goes_by_addresses_and_localhost() {
+    let haul = shelf();
+    let flags = ["--allow-host", "*", "--admin", "localhost:0"];
+    let mut served = serve(&haul, &flags).await;
+    let line = served.running.until("metrics at ").await;
+    let admin = line.split('/').nth(2).unwrap();
+    for target in ["/metrics", "/healthz", "/none"] {
+        let answer = at(admin, &format!("GET {target}"), "evil.test:9090").await;
+        assert_status(&answer, 403);
+        assert!(!answer.contains("haul_"), "{answer}");
+    }
+    for name in [admin, "localhost:9090", "127.0.0.1", "[::1]"] {
+        let answer = at(admin, "GET /metrics", name).await;
+        assert_status(&answer, 200);
     }
 }

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use haul_serve::accept::Accept;
-use haul_serve::listen::Address;
-use haul_serve::observe::{LogFormat, LogTarget};
+use haul_serve::observe::LogFormat;
+use haul_service::listen::Address;
+use haul_service::observe::LogTarget;
 
 use crate::args::values::{Duration, Size, choice, listen, many, threads};
 

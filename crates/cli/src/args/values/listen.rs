@@ -1,6 +1,6 @@
 //! Addresses to listen on.
 
-use haul_serve::listen::{Address, AddressError};
+use haul_service::listen::{Address, AddressError};
 
 use super::ValueError;
 

@@ -4,20 +4,20 @@
 //! what that was, and a plain method decides. What waits for a disk is a chore on a thread that may. At the first signal the
 //! crew is asked to end, and [`ending`](super::ending) waits for it.
 
-use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use haul_serve::Server;
-use haul_serve::listen::Notify;
+use haul_service::listen::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::ebb::Ebb;
 use super::reload::{Looked, Reload, tell};
+use crate::commands::service::manager::told;
 use crate::heap;
-use crate::message::{note, warning_text};
+use crate::message::note;
 use crate::signals::{ServerSignals, Wanted};
 
 /// How often files that nobody asks for any more are closed.
@@ -178,13 +178,4 @@ fn every(period: Duration) -> Interval {
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
-}
-
-/// A service manager that cannot be told anything is no reason to stop.
-pub(super) fn told(sent: io::Result<()>) {
-    if let Err(error) = sent {
-        note(&warning_text(&format!(
-            "the service manager cannot be told: {error}"
-        )));
-    }
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use haul_serve::listen::Local;
-use haul_serve::listen::tls::{OutOfDate, Tls};
 use haul_serve::store::Store;
+use haul_serve::tls::{OutOfDate, Tls};
+use haul_service::listen::Local;
 
-use super::doors::{Doors, is_public, urls};
+use super::doors::Doors;
+use crate::commands::service::places::{is_public, urls};
 use crate::message::{harmless, note, warning_text};
 use crate::settings::{ServeSettings, Who};
 

@@ -1,19 +1,18 @@
 //! Where a server listens, and with what connections are met there.
 
 use std::io;
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use haul_serve::Server;
 use haul_serve::accept::Crew;
-use haul_serve::access::Hosts;
-use haul_serve::listen::tls::{Pair, Tls, TlsError, own_names};
-use haul_serve::listen::{
-    Address, BindOptions, Bound, Handed, Host, ListenError, Local, SocketFile, bind,
-};
+use haul_serve::tls::{Pair, Tls, TlsError, own_names};
+use haul_service::Hosts;
+use haul_service::listen::{BindOptions, Bound, Handed, Local, bind};
 
-use super::trouble::Trouble;
+use crate::commands::service::places::{SocketFiles, is_public, locals};
+use crate::commands::service::taken::{is_own, twice};
+use crate::commands::service::trouble::Trouble;
 use crate::settings::{ServeSettings, TlsSettings};
 
 /// Everything that is listened on.
@@ -26,9 +25,6 @@ pub(super) struct Doors {
     /// Sockets that were handed over and that no address is.
     pub(super) left: Vec<String>,
 }
-
-/// Files of sockets that others find us by. They go when this is dropped.
-pub(super) type SocketFiles = Vec<Option<SocketFile>>;
 
 impl Doors {
     /// Listens, and gets the certificates ready.
@@ -107,45 +103,6 @@ impl Doors {
     }
 }
 
-fn locals(bound: &[Bound]) -> Vec<Local> {
-    bound.iter().map(|bound| bound.local.clone()).collect()
-}
-
-/// Whether the server that has taken an address is this one, which listens at `locals`.
-pub(super) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
-    let covers = |one: IpAddr, other: IpAddr| {
-        one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
-    };
-    let is_same = |local: &Local| match (error, local) {
-        (
-            ListenError::Taken {
-                address: Address::Tcp { host, port },
-            },
-            Local::Tcp(local),
-        ) => {
-            let ip = local.ip().to_canonical();
-            let meets = match host {
-                Host::Ip(host) => {
-                    let host = host.to_canonical();
-                    covers(host, ip) || covers(ip, host)
-                }
-                Host::Every | Host::Name(_) => true,
-            };
-            *port == local.port() && meets
-        }
-        _ => false,
-    };
-    locals.iter().any(is_same)
-}
-
-/// An address that the command has given away already.
-pub(super) fn twice(flag: &str, why: &str) -> Trouble {
-    let told = format!("{flag} is taken by an earlier -l of this command");
-    Trouble::usage(told).hint(format!(
-        "leave one of them out, or take another port: {why}"
-    ))
-}
-
 /// What a thread needs that the system did not give.
 fn no_threads(error: &io::Error) -> Trouble {
     let told = Trouble::local(format!("cannot start threads: {error}"));
@@ -174,76 +131,4 @@ fn from_files(pairs: &[Pair]) -> Result<Tls, Trouble> {
             _ => error.into(),
         }
     })
-}
-
-/// Whether others than this machine get there. Who may connect to a socket file its permissions say.
-pub(super) fn is_public(local: &Local) -> bool {
-    match local {
-        Local::Tcp(address) => !address.ip().to_canonical().is_loopback(),
-        Local::Unix(_) => false,
-    }
-}
-
-/// What to type into a browser, or else where it is.
-pub(super) fn urls(local: &Local, is_secure: bool) -> Vec<String> {
-    let Local::Tcp(address) = local else {
-        return vec![local.to_string()];
-    };
-    let scheme = if is_secure { "https" } else { "http" };
-    let url = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => format!("{scheme}://{ip}:{}/", address.port()),
-        IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}/", address.port()),
-    };
-    let ip = address.ip().to_canonical();
-    if !ip.is_unspecified() {
-        return vec![url(ip)];
-    }
-    // No browser goes to 0.0.0.0: this machine's own, and by which others may reach it.
-    let others = own_names(std::slice::from_ref(local)).into_iter();
-    let others = others.filter_map(|name| name.parse::<IpAddr>().ok());
-    let others = others.filter(|other| !other.is_loopback() && (ip.is_ipv6() || other.is_ipv4()));
-    let own = IpAddr::from(std::net::Ipv4Addr::LOCALHOST);
-    std::iter::once(own).chain(others).map(url).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tcp(address: &str) -> Local {
-        Local::Tcp(address.parse().unwrap())
-    }
-
-    #[test]
-    fn urls_work_in_a_browser() {
-        assert_eq!(urls(&tcp("127.0.0.1:80"), false), ["http://127.0.0.1:80/"]);
-        assert_eq!(urls(&tcp("[::1]:8443"), true), ["https://[::1]:8443/"]);
-        let unix = Local::Unix(Some("/run/a.sock".into()));
-        assert_eq!(urls(&unix, true), ["unix:/run/a.sock"]);
-        for every in ["0.0.0.0:80", "[::]:80"] {
-            let urls = urls(&tcp(every), false);
-            assert_eq!(urls[0], "http://127.0.0.1:80/");
-            let is_for_v4 = |url: &String| !url.contains('[');
-            assert!(
-                every.contains('[') || urls.iter().all(is_for_v4),
-                "{urls:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn who_gets_there() {
-        for (local, is) in [
-            ("127.0.0.1:80", false),
-            ("127.9.9.9:80", false),
-            ("[::1]:80", false),
-            ("[::ffff:127.0.0.1]:80", false),
-            ("0.0.0.0:80", true),
-            ("[::]:80", true),
-            ("192.0.2.1:80", true),
-        ] {
-            assert_eq!(is_public(&tcp(local)), is, "{local}");
-        }
-        assert!(!is_public(&Local::Unix(None)));
-    }
 }

@@ -4,14 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use haul_serve::accept::{Crew, Ending};
-use haul_serve::observe::AccessLog;
 use tokio::task::JoinSet;
 
 use crate::exit::Exit;
-use crate::message::{self, note, warning_text};
+use crate::message::{self, note};
 use crate::signals::{ServerSignals, Wanted, abort};
 
-/// For threads to let go of what they have after a second signal, and for the last lines of a log.
+/// For threads to let go of what they have after a second signal.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Ends a crew: waits for requests at most `grace`. Says how the program ends.
@@ -68,17 +67,6 @@ fn told(ended: io::Result<Ending>, grace: Duration) -> Exit {
         );
     }
     Exit::of_ending(ending)
-}
-
-/// Has the log written to its end.
-pub(super) async fn close(log: &AccessLog) {
-    let is_written = log.close(LAST).await;
-    let dropped = log.dropped();
-    if !is_written || dropped > 0 {
-        note(&warning_text(&format!(
-            "the access log is not complete: its disk was slow or failed, {dropped} lines were dropped"
-        )));
-    }
 }
 
 /// `10 s`, `1.5 s`.

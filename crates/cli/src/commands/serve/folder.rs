@@ -9,7 +9,7 @@ use std::sync::Arc;
 use haul_serve::RESERVED;
 use haul_serve::store::{Root, Store, StoreError, StoreOptions};
 
-use super::trouble::Trouble;
+use crate::commands::service::trouble::Trouble;
 use crate::message;
 
 /// Opens a folder as a store. Blocks: with a quota, for a look at every file.

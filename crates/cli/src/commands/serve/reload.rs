@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haul_serve::listen::tls::{Certificates, OutOfDate, Reloaded, TlsError};
-use haul_serve::observe::AccessLog;
+use haul_serve::tls::{Certificates, OutOfDate, Reloaded, TlsError};
+use haul_service::observe::Log;
 
 use crate::message::{self, note, warning_text};
 
@@ -17,7 +17,7 @@ pub(super) struct Reload {
     /// What clients are shown, where it comes from files.
     pub(super) certificates: Option<Arc<Certificates>>,
     /// Where requests are told.
-    pub(super) log: Option<Arc<AccessLog>>,
+    pub(super) log: Option<Arc<Log>>,
 }
 
 /// What came of a look at the certificates, and those whose time is not now.

@@ -82,8 +82,8 @@ fn each_flag_arrives() {
         ),
         (Accept::ReusePort, 3, 5)
     );
-    let log = settings.log.unwrap();
-    assert_eq!(log.format, haul_serve::observe::LogFormat::Json);
+    assert!(settings.log.is_some());
+    assert_eq!(settings.log_format, LogFormat::Json);
     assert_eq!(settings.admin, Some("9090".parse().unwrap()));
     assert!(settings.quiet);
 }

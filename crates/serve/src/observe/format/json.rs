@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use super::moment::Moment;
-use super::{LONGEST_FIELD, number, referer, target, version};
+use haul_service::observe::{Moment, number};
+
+use super::{LONGEST_FIELD, referer, target, version};
 use crate::observe::Record;
 
 /// One request as an object without a newline. Fields that are not there are null, so that each object has the same.

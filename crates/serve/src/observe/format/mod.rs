@@ -5,7 +5,6 @@
 //! peer sends, a line holds no raw control byte, ends with its only newline, and has a bound; secrets in targets and referers are masked.
 
 mod json;
-mod moment;
 mod text;
 
 use std::borrow::Cow;
@@ -92,21 +91,6 @@ fn version(version: Version) -> &'static str {
         Version::HTTP_3 => "HTTP/3.0",
         _ => "HTTP/1.1",
     }
-}
-
-/// Appends a number in decimal digits, with zeros before it up to `width`.
-fn number(out: &mut Vec<u8>, number: u64, width: usize) {
-    // The longest u64 has twenty digits.
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    let mut rest = number;
-    while rest > 0 || digits.len() - at < width.max(1) {
-        at -= 1;
-        // Below ten.
-        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
-        rest /= 10;
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

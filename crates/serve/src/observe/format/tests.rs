@@ -208,21 +208,6 @@ fn long_fields_are_cut_after_they_are_masked() {
 }
 
 #[test]
-fn numbers_have_their_digits() {
-    for (value, width, expected) in [
-        (0, 0, "0"),
-        (0, 2, "00"),
-        (7, 3, "007"),
-        (1234, 2, "1234"),
-        (u64::MAX, 0, "18446744073709551615"),
-    ] {
-        let mut out = Vec::new();
-        number(&mut out, value, width);
-        assert_eq!(out, expected.as_bytes());
-    }
-}
-
-#[test]
 fn formats_are_told_by_their_names() {
     assert_eq!("json".parse(), Ok(LogFormat::Json));
     assert_eq!("combined".parse(), Ok(LogFormat::default()));

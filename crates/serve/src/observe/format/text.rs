@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use super::moment::Moment;
-use super::{LONGEST_FIELD, number, referer, target, version};
+use haul_service::observe::{Moment, number};
+
+use super::{LONGEST_FIELD, referer, target, version};
 use crate::observe::Record;
 
 /// What stands for a field that is not there.

@@ -4,16 +4,14 @@
 //! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
 //! and codes are classes, so the number of series is fixed.
 
-mod histogram;
 mod kinds;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_service::observe::{Exposition, FamilyKind, Histogram, Sharded, Source};
 use http::{Method, StatusCode};
 
-use super::{Exposition, FamilyKind, Sharded, Source};
-pub use histogram::Histogram;
 pub use kinds::{BodyRefusal, Fault};
 
 /// The methods that are told apart, and all others.

@@ -1,8 +1,8 @@
-//! How long requests take, in buckets.
+//! How long things take, requests above all, in buckets.
 
 use std::time::Duration;
 
-use crate::observe::{Exposition, FamilyKind, Sharded};
+use super::{Exposition, FamilyKind, Sharded};
 
 /// The buckets' bounds, in nanoseconds, inclusive: 50 us to a minute, two or three a decade. A small file from the cache takes
 /// some 50 us; what takes more than a minute is a large body, of which the time says nothing.

@@ -3,23 +3,25 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use haul_serve::listen::{Address, BindOptions, Bound, Handed, Listener, Local, bind};
-use haul_serve::observe::{AccessLog, Admin, AdminListener, Metrics, Process, Source, serve_admin};
+use haul_service::listen::{Address, BindOptions, Bound, Handed, Listener, Local, bind};
+use haul_service::observe::{Admin, AdminListener, Process, serve_admin};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::{SocketFiles, is_own, twice};
+use super::places::{SocketFiles, locals};
+use super::taken::{is_own, twice};
 use super::trouble::Trouble;
 
 /// Where it is asked; nowhere, if nobody wants it.
 #[derive(Debug, Default)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
+    /// One for each address that a name has.
     bound: Vec<Bound>,
 }
 
 /// One that answers.
 #[derive(Debug)]
-pub(super) struct Answering {
+pub(crate) struct Answering {
     /// One for each socket.
     tasks: JoinSet<()>,
     /// Ends them.
@@ -30,7 +32,7 @@ pub(super) struct Answering {
 
 impl Endpoint {
     /// Listens, beside the server's own addresses.
-    pub(super) fn open(address: Option<&Address>, others: &[Local]) -> Result<Self, Trouble> {
+    pub(crate) fn open(address: Option<&Address>, others: &[Local]) -> Result<Self, Trouble> {
         let Some(address) = address else {
             return Ok(Self::default());
         };
@@ -43,21 +45,13 @@ impl Endpoint {
     }
 
     /// Where that came to be.
-    pub(super) fn locals(&self) -> Vec<Local> {
-        self.bound.iter().map(|bound| bound.local.clone()).collect()
+    pub(crate) fn locals(&self) -> Vec<Local> {
+        locals(&self.bound)
     }
 
     /// Begins to answer, on the runtime that it is called on.
-    pub(super) fn serve(
-        self,
-        metrics: Arc<Metrics>,
-        log: Option<Arc<AccessLog>>,
-        draining: CancellationToken,
-    ) -> Result<Answering, Trouble> {
-        let process = Process::new(SystemTime::now(), env!("CARGO_PKG_VERSION"));
-        let mut sources: Vec<Arc<dyn Source>> = vec![metrics, Arc::new(process)];
-        sources.extend(log.map(|log| log as Arc<dyn Source>));
-        let admin = Arc::new(Admin::new(sources, draining));
+    pub(crate) fn serve(self, admin: Admin) -> Result<Answering, Trouble> {
+        let admin = Arc::new(admin);
         let (stop, mut tasks, mut files) = (CancellationToken::new(), JoinSet::new(), Vec::new());
         for bound in self.bound {
             files.push(bound.file);
@@ -84,9 +78,14 @@ impl Endpoint {
     }
 }
 
+/// This process, for the numbers that it tells: it begins now.
+pub(crate) fn process() -> Process {
+    Process::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
+}
+
 impl Answering {
     /// Answers what was asked already, and ends.
-    pub(super) async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
     }

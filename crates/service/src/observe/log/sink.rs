@@ -1,4 +1,4 @@
-//! Where the lines of the access log end up.
+//! Where the lines of a log end up.
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
@@ -26,6 +26,8 @@ pub trait LogSink: Send {
 pub enum LogTarget {
     /// To standard output, which is for data.
     Stdout,
+    /// To standard error, which is for people.
+    Stderr,
     /// To the end of a file, which is made where there is none.
     File(PathBuf),
 }
@@ -47,6 +49,7 @@ impl LogTarget {
     pub(super) fn open(&self) -> Result<Box<dyn LogSink>, (PathBuf, io::Error)> {
         match self {
             Self::Stdout => Ok(Box::new(Stdout)),
+            Self::Stderr => Ok(Box::new(Stderr)),
             Self::File(path) => match Appended::open(path) {
                 Ok(file) => Ok(Box::new(file)),
                 Err(error) => Err((path.clone(), error)),
@@ -64,6 +67,20 @@ impl LogSink for Stdout {
         let mut out = io::stdout().lock();
         out.write_all(lines)?;
         out.flush()
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Standard error.
+#[derive(Debug)]
+struct Stderr;
+
+impl LogSink for Stderr {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        io::stderr().lock().write_all(lines)
     }
 
     fn reopen(&mut self) -> io::Result<()> {

@@ -1,13 +1,13 @@
-//! Where connections come from, and the certificates they are met with.
+//! Where connections come from.
 //!
 //! An [`Address`] is what a user writes; [`bind()`] makes it into sockets of the standard library that listen and do not block,
-//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Tls`](tls::Tls) is how a connection is
-//! secured, [`Notify`] tells the service manager how we are.
+//! ready for a reactor. Sockets that were opened before us (systemd) come from [`Handed`]. [`Notify`] tells the service manager how
+//! we are.
 //!
 //! Nothing here accepts. Whoever does so makes a tokio listener of a [`Listener`] on the runtime that is to own it:
 //!
 //! ```no_run
-//! # use haul_serve::listen::{bind, BindOptions, Handed, Listener};
+//! # use haul_service::listen::{bind, BindOptions, Handed, Listener};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! for bound in bind(&"127.0.0.1:0".parse()?, &BindOptions::default(), &mut Handed::none())? {
 //!     for listener in bound.listeners {
@@ -28,7 +28,6 @@ mod notify;
 mod sys;
 mod systemd;
 mod tcp;
-pub mod tls;
 mod unix;
 
 pub use address::{Address, AddressError, Host};

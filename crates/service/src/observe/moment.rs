@@ -2,15 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::number;
-
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A second of the calendar.
+/// A millisecond of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub struct Moment {
     year: u64,
     /// From 1.
     month: u64,
@@ -42,7 +40,7 @@ impl From<SystemTime> for Moment {
 
 impl Moment {
     /// Appends `10/Oct/2000:13:55:36 +0000`.
-    pub(super) fn common(self, out: &mut Vec<u8>) {
+    pub fn common(self, out: &mut Vec<u8>) {
         number(out, self.day, 2);
         out.push(b'/');
         let month = usize::try_from(self.month - 1).unwrap_or_default();
@@ -55,7 +53,7 @@ impl Moment {
     }
 
     /// Appends `2000-10-10T13:55:36.000Z` (RFC 3339).
-    pub(super) fn rfc3339(self, out: &mut Vec<u8>) {
+    pub fn rfc3339(self, out: &mut Vec<u8>) {
         number(out, self.year, 4);
         out.push(b'-');
         number(out, self.month, 2);
@@ -94,6 +92,21 @@ fn date(days: u64) -> (u64, u64, u64) {
     };
     let year = year + era * 400 + u64::from(month <= 2);
     (year, month, day)
+}
+
+/// Appends a number in decimal digits, with zeros before it up to `width`.
+pub fn number(out: &mut Vec<u8>, number: u64, width: usize) {
+    // The longest u64 has twenty digits.
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    let mut rest = number;
+    while rest > 0 || digits.len() - at < width.max(1) {
+        at -= 1;
+        // Below ten.
+        digits[at] += u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]
@@ -151,6 +164,21 @@ mod tests {
         assert_eq!(written(late).1, "2000-10-10T13:55:36.007Z");
         let early = UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(written(early).0, "01/Jan/1970:00:00:00 +0000");
+    }
+
+    #[test]
+    fn numbers_have_their_digits() {
+        for (value, width, expected) in [
+            (0, 0, "0"),
+            (0, 2, "00"),
+            (7, 3, "007"),
+            (1234, 2, "1234"),
+            (u64::MAX, 0, "18446744073709551615"),
+        ] {
+            let mut out = Vec::new();
+            number(&mut out, value, width);
+            assert_eq!(out, expected.as_bytes());
+        }
     }
 
     proptest! {

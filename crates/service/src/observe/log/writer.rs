@@ -1,8 +1,8 @@
-//! The thread that writes the access log, and does nothing else.
+//! The thread that writes a log, and does nothing else.
 //!
 //! It sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
-//! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order of their requests' ends,
-//! not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
+//! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order in which they were
+//! logged, not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +26,8 @@ impl Shared {
             if self.is_stale.swap(false, Ordering::AcqRel)
                 && let Err(error) = sink.reopen()
             {
-                tracing::warn!(%error, "the access log cannot be opened again: going on with the old one");
+                let name = self.name;
+                tracing::warn!(%error, "the {name} cannot be opened again: going on with the old one");
             }
             let mut is_idle = true;
             for buffer in &self.buffers {
@@ -58,7 +59,8 @@ impl Shared {
             Err(error) => {
                 self.counts.add(DROPPED, count);
                 if !std::mem::replace(is_failing, true) {
-                    tracing::warn!(%error, "the access log cannot be written: its lines are dropped");
+                    let name = self.name;
+                    tracing::warn!(%error, "the {name} cannot be written: its lines are dropped");
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! The access log: lines gathered by the threads that serve, written by one that does nothing else.
+//! A log: lines gathered by the threads that serve, written by one that does nothing else.
 //!
-//! A line is rendered by the thread that served its request, and copied into a buffer of that thread (one of a fixed number, as
-//! in [`Sharded`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody holds one for longer than it
-//! takes to copy a line or to swap two vectors, and nobody holds one while the disk is at work. Only where more threads log than there
-//! are buffers can all be in use; then its own is waited for, rather than the line lost. When none has room, as when the disk hangs,
-//! the line is dropped and counted.
+//! What a line says is its owner's affair. It is rendered by the thread that has something to log, and copied into a buffer of that
+//! thread (one of a fixed number, as in [`Sharded`]). The buffer has a lock, which is tried, then the next buffer's, and so on: nobody
+//! holds one for longer than it takes to copy a line or to swap two vectors, and nobody holds one while the disk is at work. Only where
+//! more threads log than there are buffers can all be in use; then its own is waited for, rather than the line lost. When none has room,
+//! as when the disk hangs, the line is dropped and counted.
 
 mod buffer;
 mod sink;
@@ -12,7 +12,7 @@ mod sink;
 mod tests;
 mod writer;
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::sharded::{shards, thread_number};
-use super::{Exposition, FamilyKind, LogFormat, Record, Sharded, Source};
+use super::{Exposition, FamilyKind, Sharded, Source};
 use buffer::{Buffer, Pushed};
 pub use sink::{LogSink, LogTarget};
 
@@ -36,8 +36,6 @@ const DROPPED: usize = 1;
 pub struct LogOptions {
     /// Where lines go.
     pub target: LogTarget,
-    /// What they look like.
-    pub format: LogFormat,
     /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. One more of
     /// these is being written.
     pub room: usize,
@@ -47,7 +45,6 @@ impl Default for LogOptions {
     fn default() -> Self {
         Self {
             target: LogTarget::Stdout,
-            format: LogFormat::default(),
             // Some 20,000 lines: a fifth of a second at full speed, a disk's hiccup.
             room: 4 << 20,
         }
@@ -58,31 +55,38 @@ impl Default for LogOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// Its file cannot be opened for writing.
-    #[error("cannot open the access log {}", path.display())]
+    #[error("cannot open the {name} {}", path.display())]
     Open {
+        /// What the log is called.
+        name: &'static str,
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// The system has no thread for it.
-    #[error("cannot start the thread of the access log")]
-    Thread(#[source] io::Error),
+    #[error("cannot start the thread of the {name}")]
+    Thread {
+        /// What the log is called.
+        name: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 /// A log that is being written. Dropped, it is closed without waiting.
 #[derive(Debug)]
-pub struct AccessLog {
+pub struct Log {
     /// What it has in common with its writer.
     shared: Arc<Shared>,
     /// Whom to wake.
     writer: Thread,
-    /// What lines look like.
-    format: LogFormat,
 }
 
 #[derive(Debug)]
 struct Shared {
+    /// What it is called.
+    name: &'static str,
     /// A power of two of them.
     buffers: Box<[Buffer]>,
     /// Bytes of each.
@@ -99,27 +103,31 @@ struct Shared {
     ended: CancellationToken,
 }
 
-impl AccessLog {
-    /// Opens a log and starts its writer.
+impl Log {
+    /// Opens a log and starts its writer. It is called by `name` in messages, and with underscores in the names of metrics: a word or two
+    /// in lower case, as `access log`, that no other log of the process has.
     ///
     /// # Errors
     /// When its file cannot be opened, or no thread started.
-    pub fn open(options: &LogOptions) -> Result<Self, LogError> {
-        let sink = options
-            .target
-            .open()
-            .map_err(|(path, source)| LogError::Open { path, source })?;
-        Self::start(sink, options.format, options.room)
+    pub fn open(name: &'static str, options: &LogOptions) -> Result<Self, LogError> {
+        let failed = |(path, source)| LogError::Open { name, path, source };
+        let sink = options.target.open().map_err(failed)?;
+        Self::start(name, sink, options.room)
     }
 
-    /// Starts a log whose lines go into `sink`; see [`LogOptions`].
+    /// Starts a log whose lines go into `sink`; see [`open`](Self::open) and [`LogOptions`].
     ///
     /// # Errors
     /// When the system has no thread for it.
-    pub fn start(sink: Box<dyn LogSink>, format: LogFormat, room: usize) -> Result<Self, LogError> {
+    pub fn start(
+        name: &'static str,
+        sink: Box<dyn LogSink>,
+        room: usize,
+    ) -> Result<Self, LogError> {
         let count = shards();
         let share = (room / count).max(1);
         let shared = Arc::new(Shared {
+            name,
             buffers: (0..count).map(|_| Buffer::new(share)).collect(),
             share,
             counts: Sharded::new(),
@@ -130,32 +138,43 @@ impl AccessLog {
         });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
-            .name("access-log".to_owned())
+            .name(name.replace(' ', "-"))
             .spawn(move || its.write_out(sink))
-            .map_err(LogError::Thread)?;
+            .map_err(|source| LogError::Thread { name, source })?;
         Ok(Self {
             shared,
             writer: thread.thread().clone(),
-            format,
         })
     }
 
-    /// Logs a request, or drops its line and counts that. It never waits for the disk.
-    pub fn write(&self, record: &Record) {
+    /// Logs a line, or drops it and counts that. `render` appends it, and the newline at its end, which is the only one in it; where it
+    /// appends nothing, nothing is logged. It never waits for the disk.
+    pub fn write(&self, render: impl FnOnce(&mut Vec<u8>)) {
         thread_local! {
             /// A line in the making. Not made in a buffer: a lock that is held so long is in the way of others.
-            static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
         }
-        let logged = LINE.try_with(|line| {
-            let mut line = line.borrow_mut();
+        let logged = LINE.try_with(|kept| {
+            // Taken meanwhile: whoever renders may have something to log, too.
+            let mut line = kept.take();
             line.clear();
-            self.format.render(record, &mut line);
-            self.push(&line);
+            render(&mut line);
+            debug_assert!(line.is_empty() || line.ends_with(b"\n"), "half a line");
+            if !line.is_empty() {
+                self.push(&line);
+            }
+            kept.set(line);
         });
-        // A thread that is ending, and drops the last of its requests.
+        // A thread that is ending, and drops the last of what it served.
         if logged.is_err() {
             self.shared.counts.add(DROPPED, 1);
         }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.shared.name
     }
 
     fn push(&self, line: &[u8]) {
@@ -202,32 +221,24 @@ impl AccessLog {
     }
 }
 
-impl Drop for AccessLog {
+impl Drop for Log {
     fn drop(&mut self) {
         self.begin_close();
     }
 }
 
-impl Source for AccessLog {
+impl Source for Log {
     fn tell(&self, out: &mut Exposition) {
-        for (name, counter, help) in [
-            (
-                "haul_access_log_lines_written_total",
-                WRITTEN,
-                "Lines of the access log written.",
-            ),
-            (
-                "haul_access_log_lines_dropped_total",
-                DROPPED,
-                "Lines of the access log dropped, for the disk was slow or failed.",
-            ),
+        let log = self.shared.name;
+        let word = log.replace(' ', "_");
+        for (counter, what, why) in [
+            (WRITTEN, "written", ""),
+            (DROPPED, "dropped", ", for the disk was slow or failed"),
         ] {
-            out.single(
-                name,
-                FamilyKind::Counter,
-                help,
-                self.shared.counts.sum(counter),
-            );
+            let name = format!("haul_{word}_lines_{what}_total");
+            let help = format!("Lines of the {log} {what}{why}.");
+            let count = self.shared.counts.sum(counter);
+            out.single(&name, FamilyKind::Counter, &help, count);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a server did not begin: what happened, what to do, and with which code it ends.
 
-use haul_serve::listen::tls::TlsError;
-use haul_serve::listen::{HandedError, ListenError};
+use haul_serve::tls::TlsError;
+use haul_service::listen::{HandedError, ListenError};
 
 use crate::exit::Exit;
 use crate::message::{self, Form};
@@ -9,7 +9,7 @@ use crate::settings::SettingError;
 
 /// What there is to tell.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     /// What happened.
     text: String,
     /// What to do about it.
@@ -20,7 +20,7 @@ pub(super) struct Trouble {
 
 impl Trouble {
     /// On this machine: a disk, a limit, a permission.
-    pub(super) fn local(text: impl Into<String>) -> Self {
+    pub(crate) fn local(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             hint: None,
@@ -29,14 +29,15 @@ impl Trouble {
     }
 
     /// On the command line.
-    pub(super) fn usage(text: impl Into<String>) -> Self {
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
             ..Self::local(text)
         }
     }
 
-    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+    /// With what to do about it.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
             ..self
@@ -44,7 +45,7 @@ impl Trouble {
     }
 
     /// Prints it.
-    pub(super) fn tell(&self) -> Exit {
+    pub(crate) fn tell(&self) -> Exit {
         Form::default().fail(self.exit, &self.text, self.hint.as_deref())
     }
 }

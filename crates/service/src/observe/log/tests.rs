@@ -1,34 +1,23 @@
 //! What is logged is written, in a bound, and never waited for.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::UNIX_EPOCH;
 
 use haul_lab::within;
-use http::{Method, StatusCode, Uri, Version};
 
 use super::*;
 
 /// For tests that would hang otherwise.
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn record(target: &str) -> Record {
-    Record {
-        when: UNIX_EPOCH,
-        peer: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        user: None,
-        method: Some(Method::GET),
-        target: target.parse::<Uri>().unwrap(),
-        version: Version::HTTP_11,
-        status: StatusCode::OK,
-        sent: 1,
-        received: 0,
-        took: Duration::ZERO,
-        referer: None,
-        user_agent: None,
-        is_cut_short: false,
-    }
+/// What it is called in messages.
+const NAME: &str = "access log";
+
+/// Logs a line about something. It is as long as lines are: room is for a number of them.
+fn tell(log: &Log, what: &str) {
+    log.write(|line| {
+        line.extend_from_slice(format!("{what} {:-<60}\n", "").as_bytes());
+    });
 }
 
 /// Tells what it is asked to do, and does each thing when it is let.
@@ -67,13 +56,13 @@ impl LogSink for Gate {
     }
 }
 
-/// The targets of the lines of a write.
-fn targets(asked: &Asked) -> Vec<&str> {
+/// What the lines of a write are about.
+fn told(asked: &Asked) -> Vec<&str> {
     let Asked::Write(lines) = asked else {
         panic!("{asked:?} is no write");
     };
-    let targets = lines.lines().map(|line| line.split(' ').nth(6).unwrap());
-    targets.collect()
+    let lines = lines.lines();
+    lines.map(|line| line.split(' ').next().unwrap()).collect()
 }
 
 /// The bytes of a write.
@@ -90,10 +79,9 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
     let path = folder.path().join("log");
     let options = LogOptions {
         target: LogTarget::File(path.clone()),
-        format: LogFormat::Common,
         ..LogOptions::default()
     };
-    let log = AccessLog::open(&options).unwrap();
+    let log = Log::open(NAME, &options).unwrap();
     // More threads than buffers: some find all in use.
     let threads = 2 * shards() + 1;
     let all = 200 * threads as u64;
@@ -102,7 +90,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
             let log = &log;
             scope.spawn(move || {
                 for n in 0..200 {
-                    log.write(&record(&format!("/{thread}/{n}")));
+                    tell(log, &format!("/{thread}/{n}"));
                 }
             });
         }
@@ -112,29 +100,49 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
     assert_eq!(text.lines().count() as u64 + log.dropped(), all);
     assert_eq!(log.dropped(), 0);
     for thread in 0..threads {
-        let mine = format!(" /{thread}/");
-        let of_mine = text.lines().filter(|line| line.contains(&mine)).count();
+        let mine = format!("/{thread}/");
+        let of_mine = text.lines().filter(|line| line.starts_with(&mine)).count();
         assert_eq!(of_mine, 200);
     }
-    let told = crate::observe::render(&[Arc::new(log)]);
-    assert!(
-        told.contains(&format!("\nhaul_access_log_lines_written_total {all}\n")),
-        "{told}"
+    let text = crate::observe::render(&[Arc::new(log)]);
+    let expected = format!(
+        "# HELP haul_access_log_lines_written_total Lines of the access log written.\n\
+         # TYPE haul_access_log_lines_written_total counter\n\
+         haul_access_log_lines_written_total {all}\n\
+         # HELP haul_access_log_lines_dropped_total Lines of the access log dropped, for the disk was slow or failed.\n\
+         # TYPE haul_access_log_lines_dropped_total counter\n\
+         haul_access_log_lines_dropped_total 0\n"
     );
-    assert!(
-        told.contains("\nhaul_access_log_lines_dropped_total 0\n"),
-        "{told}"
-    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn what_renders_a_line_may_log_another_and_may_log_none() {
+    let (gate, asked, permit) = Gate::new();
+    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    log.write(|_| {});
+    log.write(|line| {
+        line.extend_from_slice(b"/outer");
+        tell(&log, "/inner");
+        line.extend_from_slice(b" \n");
+    });
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let lines = asked.recv_timeout(LIMIT).unwrap();
+        seen.extend(told(&lines).into_iter().map(str::to_owned));
+        permit.send(Ok(())).unwrap();
+    }
+    assert_eq!(seen, ["/inner", "/outer"]);
 }
 
 #[test]
 fn the_first_line_wakes_the_writer() {
     let (gate, asked, permit) = Gate::new();
-    let log = AccessLog::start(gate, LogFormat::Combined, 1 << 20).unwrap();
+    let log = Log::start(NAME, gate, 1 << 20).unwrap();
     for target in ["/a", "/b"] {
-        log.write(&record(target));
+        tell(&log, target);
         // Neither closing nor another line makes it write.
-        assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), [target]);
+        assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), [target]);
         permit.send(Ok(())).unwrap();
     }
 }
@@ -143,15 +151,15 @@ fn the_first_line_wakes_the_writer() {
 async fn a_disk_that_hangs_costs_lines_and_no_time() {
     let (gate, asked, permit) = Gate::new();
     let room = 64 << 10;
-    let log = AccessLog::start(gate, LogFormat::Common, room).unwrap();
-    log.write(&record("/first"));
+    let log = Log::start(NAME, gate, room).unwrap();
+    tell(&log, "/first");
     let first = asked.recv_timeout(LIMIT).unwrap();
-    assert_eq!(targets(&first), ["/first"]);
+    assert_eq!(told(&first), ["/first"]);
     // The disk hangs in that write. This would never end if it were waited for.
     let most = 10 * room;
     let lines: Vec<_> = (0..most / 64).map(|n| format!("/{n}")).collect();
     for target in &lines {
-        log.write(&record(target));
+        tell(&log, target);
     }
     let dropped = log.dropped();
     assert!(dropped > 0);
@@ -169,7 +177,7 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
         bytes + 100 * shards() > room,
         "only {bytes} bytes were kept"
     );
-    let kept: Vec<_> = rest.iter().flat_map(targets).collect();
+    let kept: Vec<_> = rest.iter().flat_map(told).collect();
     assert_eq!(kept.len() as u64 + dropped, lines.len() as u64);
     // What came first was kept, in one buffer or another.
     let first: HashSet<_> = lines.iter().take(kept.len()).map(String::as_str).collect();
@@ -179,12 +187,12 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
 #[tokio::test]
 async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
     let (gate, asked, permit) = Gate::new();
-    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
-    log.write(&record("/lost"));
+    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    tell(&log, "/lost");
     asked.recv_timeout(LIMIT).unwrap();
     permit.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
-    log.write(&record("/kept"));
-    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/kept"]);
+    tell(&log, "/kept");
+    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/kept"]);
     drop(permit);
     assert!(log.close(LIMIT).await);
     assert_eq!(log.dropped(), 1);
@@ -194,16 +202,16 @@ async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
 #[test]
 fn after_reopen_nothing_is_written_to_the_old_file() {
     let (gate, asked, permit) = Gate::new();
-    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
-    log.write(&record("/a"));
-    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
+    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    tell(&log, "/a");
+    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
     // These come while the writer is at the disk, and the line first.
-    log.write(&record("/b"));
+    tell(&log, "/b");
     log.reopen();
     permit.send(Ok(())).unwrap();
     assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
     permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
-    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
     permit.send(Ok(())).unwrap();
     // It sleeps, or is about to: this wakes it all the same.
     log.reopen();
@@ -213,12 +221,12 @@ fn after_reopen_nothing_is_written_to_the_old_file() {
 #[test]
 fn a_dropped_log_writes_what_it_has() {
     let (gate, asked, permit) = Gate::new();
-    let log = AccessLog::start(gate, LogFormat::Common, 1 << 20).unwrap();
-    log.write(&record("/a"));
+    let log = Log::start(NAME, gate, 1 << 20).unwrap();
+    tell(&log, "/a");
     asked.recv_timeout(LIMIT).unwrap();
-    log.write(&record("/b"));
+    tell(&log, "/b");
     drop((log, permit));
-    assert_eq!(targets(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
     // The writer has ended, and its sink with it.
     asked.recv_timeout(LIMIT).unwrap_err();
 }
@@ -234,11 +242,11 @@ async fn a_sink_that_panics_ends_the_log_and_not_the_server() {
             Ok(())
         }
     }
-    let log = AccessLog::start(Box::new(Broken), LogFormat::Common, 4096).unwrap();
-    log.write(&record("/a"));
+    let log = Log::start(NAME, Box::new(Broken), 4096).unwrap();
+    tell(&log, "/a");
     within(LIMIT, log.shared.ended.cancelled()).await;
     for _ in 0..1000 {
-        log.write(&record("/b"));
+        tell(&log, "/b");
     }
     assert!(log.dropped() > 0);
     assert!(log.close(LIMIT).await);
@@ -250,6 +258,6 @@ fn a_file_that_cannot_be_opened_is_told_at_the_start() {
         target: LogTarget::File("/nowhere/log".into()),
         ..LogOptions::default()
     };
-    let error = AccessLog::open(&options).unwrap_err();
+    let error = Log::open(NAME, &options).unwrap_err();
     assert_eq!(error.to_string(), "cannot open the access log /nowhere/log");
 }

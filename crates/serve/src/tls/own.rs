@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use haul_service::listen::Local;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, date_time_ymd,
@@ -15,7 +16,6 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{DnsName, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
-use super::super::Local;
 use super::TlsError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -14,6 +14,15 @@ pub enum AdminListener {
     Unix(UnixListener),
 }
 
+/// Who comes that way, as far as an address tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Programs of this machine alone, of which a browser is one.
+    Loopback,
+    /// Others, too; or whoever may write to a socket file, which no browser does.
+    Other,
+}
+
 /// A connection of either kind. There are few, so that what a box costs does not matter.
 pub(super) type Stream = Box<dyn Duplex>;
 
@@ -22,6 +31,20 @@ pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 impl AdminListener {
+    /// Who comes here. Where the system does not say, the narrower is taken.
+    pub(super) fn way(&self) -> Way {
+        let is_private = match self {
+            Self::Tcp(listener) => listener
+                .local_addr()
+                .map_or(true, |local| local.ip().to_canonical().is_loopback()),
+            Self::Unix(_) => false,
+        };
+        match is_private {
+            true => Way::Loopback,
+            false => Way::Other,
+        }
+    }
+
     pub(super) async fn accept(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(listener) => Ok(Box::new(listener.accept().await?.0)),

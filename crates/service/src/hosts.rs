@@ -8,7 +8,8 @@
 //! So all requests are looked at, also those that only read: Sec-Fetch-Site is not sent to a name that is neither encrypted nor localhost, Origin
 //! not with a plain GET, and Referer only if the page likes. What is let through is what no stranger's name can be: an address, `localhost` and
 //! what ends in it, this machine's own names, names without a dot (which are nobody's on the Internet, and which proxies call a
-//! server behind them), and those that the owner has allowed. A request without a host is of no browser.
+//! server behind them), and those that the owner has allowed. Where only programs of this machine have any business ([`Hosts::loopback`]),
+//! an address and `localhost` are enough. A request without a host is of no browser.
 //!
 //! The price is a proxy in front that passes a name of its own on: it gets a refusal that says what to do. With TLS there is
 //! nothing to look for, since a browser has compared the name with the certificate, and no browser reaches a unix socket.
@@ -19,10 +20,12 @@ use http::header::HOST;
 use http::{HeaderMap, Uri};
 
 /// The names of a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hosts {
     /// In lower case, without a dot at their end.
     names: Box<[String]>,
+    /// Whether a name without a dot will do: a proxy's for a server behind it.
+    takes_short: bool,
 }
 
 impl Hosts {
@@ -32,6 +35,16 @@ impl Hosts {
         let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
         Self {
             names: names.into_iter().map(plain).collect(),
+            takes_short: true,
+        }
+    }
+
+    /// Addresses, `localhost` and what ends in it, and no other name.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self {
+            names: Box::new(["localhost".to_owned()]),
+            takes_short: false,
         }
     }
 
@@ -57,7 +70,8 @@ impl Hosts {
         }
         let name = host.split_once(':').map_or(host, |(name, _)| name);
         let name = name.strip_suffix('.').unwrap_or(name);
-        name.parse::<Ipv4Addr>().is_ok() || !name.contains('.') || self.has(name)
+        let is_short = !name.contains('.') && (self.takes_short || name.is_empty());
+        name.parse::<Ipv4Addr>().is_ok() || is_short || self.has(name)
     }
 
     fn has(&self, name: &str) -> bool {
@@ -127,6 +141,29 @@ mod tests {
             assert!(!admits(host.as_bytes()), "{host}");
         }
         assert!(!admits(b"\xff.localhost"));
+    }
+
+    #[test]
+    fn on_loopback_there_is_no_name_but_localhost() {
+        let admits = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_static(host));
+            Hosts::loopback().admit(&headers, &Uri::from_static("/metrics"))
+        };
+        for host in [
+            "127.0.0.1:9090",
+            "192.0.2.7",
+            "[::1]:9090",
+            "localhost",
+            "LocalHost.:9090",
+            "a.localhost:9090",
+            "",
+        ] {
+            assert!(admits(host), "{host}");
+        }
+        for host in ["backend", "a:9090", "machine.local", "evil.example:9090"] {
+            assert!(!admits(host), "{host}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use haul_lab::{Authority, Issued};
+use haul_service::listen::Local;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -20,7 +21,6 @@ use rustls::{
 use sha2::Digest as _;
 use tempfile::TempDir;
 
-use super::super::Local;
 use super::*;
 
 /// A certificate, its authority and the folder where both halves are.

@@ -1,0 +1,25 @@
+//! The service manager, where one started us and wants to be told how we are.
+
+use std::io;
+
+use haul_service::listen::Notify;
+
+use crate::message::{note, warning_text};
+
+/// Who started us, where that wants to be told.
+pub(crate) fn notify() -> Notify {
+    let place = std::env::var_os("NOTIFY_SOCKET");
+    Notify::to(place.as_deref()).unwrap_or_else(|error| {
+        told(Err(error));
+        Notify::nobody()
+    })
+}
+
+/// A service manager that cannot be told anything is no reason to stop.
+pub(crate) fn told(sent: io::Result<()>) {
+    if let Err(error) = sent {
+        note(&warning_text(&format!(
+            "the service manager cannot be told: {error}"
+        )));
+    }
+}

@@ -1,0 +1,86 @@
+//! Where a server came to listen: who gets there, what to type into a browser, and files that go with it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use haul_serve::tls::own_names;
+use haul_service::listen::{Bound, Local, SocketFile};
+
+/// Files of sockets that others find us by. They go when this is dropped.
+pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
+
+/// Where these are.
+pub(crate) fn locals(bound: &[Bound]) -> Vec<Local> {
+    bound.iter().map(|bound| bound.local.clone()).collect()
+}
+
+/// Whether others than this machine get there. Who may connect to a socket file its permissions say.
+pub(crate) fn is_public(local: &Local) -> bool {
+    match local {
+        Local::Tcp(address) => !address.ip().to_canonical().is_loopback(),
+        Local::Unix(_) => false,
+    }
+}
+
+/// What to type into a browser, or else where it is.
+pub(crate) fn urls(local: &Local, is_secure: bool) -> Vec<String> {
+    let Local::Tcp(address) = local else {
+        return vec![local.to_string()];
+    };
+    let scheme = if is_secure { "https" } else { "http" };
+    let url = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => format!("{scheme}://{ip}:{}/", address.port()),
+        IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}/", address.port()),
+    };
+    let ip = address.ip().to_canonical();
+    if !ip.is_unspecified() {
+        return vec![url(ip)];
+    }
+    // No browser goes to 0.0.0.0: this machine's own, and by which others may reach it.
+    let others = own_names(std::slice::from_ref(local)).into_iter();
+    let others = others.filter_map(|name| name.parse::<IpAddr>().ok());
+    let others = others.filter(|other| !other.is_loopback() && (ip.is_ipv6() || other.is_ipv4()));
+    let own = IpAddr::from(Ipv4Addr::LOCALHOST);
+    std::iter::once(own).chain(others).map(url).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(address: &str) -> Local {
+        Local::Tcp(address.parse().unwrap())
+    }
+
+    #[test]
+    fn urls_work_in_a_browser() {
+        assert_eq!(urls(&tcp("127.0.0.1:80"), false), ["http://127.0.0.1:80/"]);
+        assert_eq!(urls(&tcp("[::1]:8443"), true), ["https://[::1]:8443/"]);
+        let unix = Local::Unix(Some("/run/a.sock".into()));
+        assert_eq!(urls(&unix, true), ["unix:/run/a.sock"]);
+        for every in ["0.0.0.0:80", "[::]:80"] {
+            let urls = urls(&tcp(every), false);
+            assert_eq!(urls[0], "http://127.0.0.1:80/");
+            let is_for_v4 = |url: &String| !url.contains('[');
+            assert!(
+                every.contains('[') || urls.iter().all(is_for_v4),
+                "{urls:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_gets_there() {
+        for (local, is) in [
+            ("127.0.0.1:80", false),
+            ("127.9.9.9:80", false),
+            ("[::1]:80", false),
+            ("[::ffff:127.0.0.1]:80", false),
+            ("0.0.0.0:80", true),
+            ("[::]:80", true),
+            ("192.0.2.1:80", true),
+        ] {
+            assert_eq!(is_public(&tcp(local)), is, "{local}");
+        }
+        assert!(!is_public(&Local::Unix(None)));
+    }
+}
