@@ -63,6 +63,12 @@ impl std::fmt::Display for ProxySource {
 }
 
 impl Proxy {
+    /// Whether it takes requests in absolute-form, and CONNECT.
+    #[must_use]
+    pub fn is_http(&self) -> bool {
+        matches!(self.scheme, ProxyScheme::Http | ProxyScheme::Https)
+    }
+
     /// `host:port`, as a message names it.
     #[must_use]
     pub fn address(&self) -> String {

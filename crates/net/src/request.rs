@@ -16,7 +16,7 @@ use http::{HeaderName, Request};
 use http_body_util::Empty;
 use url::{Position, Url};
 
-use crate::auth::Shown;
+use crate::auth::Authorization;
 use crate::client::{ClientConfig, Fetch};
 use crate::error::{Error, Kind};
 use crate::route::Way;
@@ -60,9 +60,9 @@ pub fn is_framing(name: &HeaderName) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct AllShown {
     /// For the origin.
-    pub(crate) origin: Option<Shown>,
+    pub(crate) origin: Option<Authorization>,
     /// For the proxy that sees the request in absolute-form.
-    pub(crate) proxy: Option<Shown>,
+    pub(crate) proxy: Option<Authorization>,
 }
 
 /// The request for a URL.

@@ -103,8 +103,16 @@ mod tests {
             ("[::1]:80:[fe80::2]:80", "[::1]:80", "[fe80::2]:80"),
             ("*:80:a.test:80", ":80", "a.test:80"),
             (":80:a.test:80", ":80", "a.test:80"),
-            ("unix:/run/a:b.sock:a.test:80", "unix:/run/a:b.sock", "a.test:80"),
-            ("unix:/a?mode=660:10.0.0.1:80", "unix:/a?mode=660", "10.0.0.1:80"),
+            (
+                "unix:/run/a:b.sock:a.test:80",
+                "unix:/run/a:b.sock",
+                "a.test:80",
+            ),
+            (
+                "unix:/a?mode=660:10.0.0.1:80",
+                "unix:/a?mode=660",
+                "10.0.0.1:80",
+            ),
             ("systemd:a.test:80", "systemd", "a.test:80"),
             ("systemd:mail:a.test:80", "systemd:mail", "a.test:80"),
         ] {
@@ -129,9 +137,18 @@ mod tests {
             ("80:[a.test]:22", E::Target(TargetError::Host)),
             ("80:a b:22", E::Target(TargetError::Host)),
             ("80:::1]:22", E::Target(TargetError::Host)),
-            ("70000:a.test:22", E::Listener(AddressError::Port("70000".into()))),
-            ("a.test:a.test:22", E::Listener(AddressError::NoPort("a.test".into()))),
-            ("::1:80:a.test:22", E::Listener(AddressError::Brackets("::1:80".into()))),
+            (
+                "70000:a.test:22",
+                E::Listener(AddressError::Port("70000".into())),
+            ),
+            (
+                "a.test:a.test:22",
+                E::Listener(AddressError::NoPort("a.test".into())),
+            ),
+            (
+                "::1:80:a.test:22",
+                E::Listener(AddressError::Brackets("::1:80".into())),
+            ),
         ] {
             assert_eq!(text.parse::<Spec>(), Err(error), "{text}");
         }
@@ -140,10 +157,20 @@ mod tests {
     #[test]
     fn only_what_was_asked_for_is_public() {
         let public = |text: &str| text.parse::<Spec>().unwrap().is_public();
-        for text in ["80:a.test:80", "[::1]:80:a.test:80", "localhost:80:a.test:80", "unix:/a:a.test:80"] {
+        for text in [
+            "80:a.test:80",
+            "[::1]:80:a.test:80",
+            "localhost:80:a.test:80",
+            "unix:/a:a.test:80",
+        ] {
             assert!(!public(text), "{text}");
         }
-        for text in ["*:80:a.test:80", ":80:a.test:80", "0.0.0.0:80:a.test:80", "10.0.0.1:80:a.test:80"] {
+        for text in [
+            "*:80:a.test:80",
+            ":80:a.test:80",
+            "0.0.0.0:80:a.test:80",
+            "10.0.0.1:80:a.test:80",
+        ] {
             assert!(public(text), "{text}");
         }
     }

@@ -33,7 +33,7 @@ pub(super) enum Wanted {
 
 /// Credentials as one request carries them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub struct Authorization {
     /// The field's value.
     pub(crate) value: HeaderValue,
     /// The nonce that it answers, for Digest.
@@ -80,9 +80,14 @@ impl Challenges {
 
 impl Wanted {
     /// What to show. `None` for what no header field can carry.
-    pub(super) fn answer(&mut self, login: &Login, method: &str, target: &str) -> Option<Shown> {
+    pub(super) fn answer(
+        &mut self,
+        login: &Login,
+        method: &str,
+        target: &str,
+    ) -> Option<Authorization> {
         let digest = match self {
-            Self::Basic => return Shown::basic(login),
+            Self::Basic => return Authorization::basic(login),
             Self::Digest(digest) => digest,
         };
         let (user, password) = (login.user.as_str(), login.password.expose());
@@ -92,14 +97,20 @@ impl Wanted {
         let method = HttpMethod::from(method.to_owned());
         let context = AuthContext::new_with_method(user, password, target, body, method);
         let answer = digest.respond(&context).ok()?;
-        Some(Shown {
+        Some(Authorization {
             value: sensitive(&answer.to_header_string())?,
             nonce: Some(answer.nonce),
         })
     }
 }
 
-impl Shown {
+impl Authorization {
+    /// The field's value, which no log shows.
+    #[must_use]
+    pub fn value(&self) -> &HeaderValue {
+        &self.value
+    }
+
     /// Basic.
     pub(super) fn basic(login: &Login) -> Option<Self> {
         Some(Self {
@@ -194,7 +205,7 @@ mod tests {
         challenges.wanted()
     }
 
-    fn text(shown: &Shown) -> String {
+    fn text(shown: &Authorization) -> String {
         String::from_utf8(shown.value.as_bytes().to_vec()).unwrap()
     }
 

@@ -11,7 +11,8 @@ use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-pub(crate) use challenge::{Challenges, Shown};
+pub use challenge::Authorization;
+pub(crate) use challenge::Challenges;
 pub use netrc::{Netrc, NetrcError};
 pub(crate) use sessions::Sessions;
 
@@ -66,12 +67,12 @@ impl Authenticator {
         }
     }
 
-    /// The Authorization for a request, if there is any. `given` is the URL that the user gave: its origin alone gets the
+    /// What a request shows, if there is any. `given` is the URL that the user gave: its origin alone gets the
     /// credentials that were not said to be for a host.
-    pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Shown> {
+    pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Authorization> {
         if let Some(token) = self.bearer(url, given) {
             let value = sensitive(&format!("Bearer {}", token.expose()))?;
-            return Some(Shown { value, nonce: None });
+            return Some(Authorization { value, nonce: None });
         }
         let login = self.login(url, given)?;
         let peer = url.origin().ascii_serialization();
@@ -79,15 +80,15 @@ impl Authenticator {
             .sessions
             .answer(&peer, &login, ("GET", request_target(url)));
         // Basic goes ahead, as with curl: there are origins that say 404 to strangers and never ask who they are.
-        known.or_else(|| Shown::basic(&login))
+        known.or_else(|| Authorization::basic(&login))
     }
 
-    /// An origin answered 401 to a request that carried `shown`: whether another Authorization is worth a try.
+    /// An origin answered 401 to a request that carried `shown`: whether showing something else is worth a try.
     pub(crate) fn challenged(
         &self,
         (url, given): (&Url, &Url),
         challenges: &Challenges,
-        shown: Option<&Shown>,
+        shown: Option<&Authorization>,
     ) -> bool {
         let has_login = self.bearer(url, given).is_none() && self.login(url, given).is_some();
         let peer = url.origin().ascii_serialization();

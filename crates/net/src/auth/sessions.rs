@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Login;
-use super::challenge::{Challenges, Shown, Wanted};
+use super::challenge::{Authorization, Challenges, Wanted};
 
 /// How many peers are remembered.
 const PEERS: usize = 1024;
@@ -23,7 +23,7 @@ impl Sessions {
         peer: &str,
         login: &Login,
         (method, target): (&str, &str),
-    ) -> Option<Shown> {
+    ) -> Option<Authorization> {
         self.lock().get_mut(peer)?.answer(login, method, target)
     }
 
@@ -32,7 +32,7 @@ impl Sessions {
         &self,
         peer: &str,
         challenges: &Challenges,
-        shown: Option<&Shown>,
+        shown: Option<&Authorization>,
     ) -> bool {
         let Some(wanted) = challenges.wanted() else {
             return false;
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_nonce_that_another_request_answered_is_no_refusal_of_this_one() {
         let sessions = Sessions::default();
-        let basic = Shown::basic(&login());
+        let basic = Authorization::basic(&login());
         // Two requests were under way when the origin asked both for the same.
         assert!(sessions.refused("o", &digest("a"), basic.as_ref()));
         let first = sessions.answer("o", &login(), WHAT);
@@ -119,7 +119,7 @@ mod tests {
         assert!(!sessions.refused("p", &challenges("Negotiate"), None));
         assert!(sessions.refused("p", &challenges("Basic realm=\"r\""), None));
         let shown = sessions.answer("p", &login(), WHAT);
-        assert_eq!(shown, Shown::basic(&login()));
+        assert_eq!(shown, Authorization::basic(&login()));
         assert!(!sessions.refused("p", &challenges("Basic realm=\"r\""), shown.as_ref()));
     }
 

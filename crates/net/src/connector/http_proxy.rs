@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{Stream, Target};
-use crate::auth::{Challenges, Sessions, Shown};
+use crate::auth::{Authorization, Challenges, Sessions};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 
@@ -86,7 +86,7 @@ where
 async fn ask(
     stream: &mut Stream,
     (target, proxy): (&Target, &Proxy),
-    shown: Option<&Shown>,
+    shown: Option<&Authorization>,
     url: &Url,
 ) -> Result<Head, Error> {
     let closed = |e: std::io::Error| Error::new(Kind::Closed, url).because(e);

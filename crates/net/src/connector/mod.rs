@@ -19,6 +19,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::PROXY_AUTHENTICATE;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::Url;
 
@@ -28,7 +30,7 @@ pub use stream::Stream;
 pub use target::{ConnectorConfig, Family, Target, TargetError};
 pub use tcp::{Gauge, Tcp};
 
-use crate::auth::Sessions;
+use crate::auth::{Authorization, Challenges, Sessions};
 use crate::error::{ConfigError, Error, Kind};
 use crate::limit::Limit;
 use crate::offered::Peer;
@@ -102,6 +104,25 @@ impl Connector {
     /// What HTTP proxies want to see: learnt on CONNECT and on requests in absolute-form alike.
     pub(crate) fn proxies(&self) -> &Sessions {
         &self.shared.proxies
+    }
+
+    /// What a request in absolute-form - its method and its URL - shows to a proxy; nothing as long as that has not asked for anything.
+    #[must_use]
+    pub fn authorization(&self, proxy: &Proxy, request: (&str, &str)) -> Option<Authorization> {
+        let login = proxy.login.as_ref()?;
+        self.proxies().answer(&proxy.key(), login, request)
+    }
+
+    /// A proxy has answered 407, with these fields, to a request that showed it `shown`: whether showing it something else is worth a try.
+    #[must_use]
+    pub fn challenged(
+        &self,
+        proxy: &Proxy,
+        fields: &HeaderMap,
+        shown: Option<&Authorization>,
+    ) -> bool {
+        let challenges = Challenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        proxy.login.is_some() && self.proxies().refused(&proxy.key(), &challenges, shown)
     }
 
     /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.

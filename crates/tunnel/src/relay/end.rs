@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
+use haul_net::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -28,7 +30,7 @@ pub enum End {
 
 impl End {
     /// What comes from it, and what goes to it.
-    pub(super) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
+    pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
         match self {
             Self::Other(stream) => {
                 let (source, sink) = tokio::io::split(stream);
@@ -42,6 +44,25 @@ impl End {
                 Source::Socket(Socket::Unix(stream)),
                 Sink::Socket(Socket::Unix(stream)),
             ),
+        }
+    }
+
+    /// The end of a stream of `net`'s, and what was read of that already.
+    #[must_use]
+    pub fn of(stream: Stream) -> (Self, Bytes) {
+        match stream.into_plain() {
+            Ok((early, stream)) => (Self::Tcp(stream), early),
+            // What was read of it comes first by itself.
+            Err(stream) => (Self::Other(Box::new(stream)), Bytes::new()),
+        }
+    }
+
+    /// Has a peer without traffic probed after so long, if that is told.
+    pub(crate) fn keep_alive(&self, after: Option<Duration>) {
+        if let (Self::Tcp(stream), Some(after)) = (self, after) {
+            let keepalive = socket2::TcpKeepalive::new().with_time(after);
+            // A system that knows none is no reason to fail.
+            let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
         }
     }
 
@@ -65,14 +86,14 @@ impl fmt::Debug for End {
 }
 
 /// What comes from an end.
-pub(super) enum Source<'a> {
+pub(crate) enum Source<'a> {
     Socket(Socket<'a>),
     Other(ReadHalf<&'a mut Box<dyn Duplex>>),
 }
 
 impl<'a> Source<'a> {
     /// The socket, if it is nothing else.
-    pub(super) fn socket(&self) -> Option<Socket<'a>> {
+    pub(crate) fn socket(&self) -> Option<Socket<'a>> {
         match self {
             Self::Socket(socket) => Some(*socket),
             Self::Other(_) => None,
@@ -97,7 +118,7 @@ impl<'a> Source<'a> {
 }
 
 /// What goes to an end.
-pub(super) enum Sink<'a> {
+pub(crate) enum Sink<'a> {
     Socket(Socket<'a>),
     Other(WriteHalf<&'a mut Box<dyn Duplex>>),
 }

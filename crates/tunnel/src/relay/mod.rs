@@ -10,6 +10,7 @@
 
 mod direction;
 mod end;
+mod end_io;
 mod ended;
 mod pipe;
 mod socket;

@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// A socket of either kind. Both directions of a relay use it at a time.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Socket<'a> {
+pub(crate) enum Socket<'a> {
     Tcp(&'a TcpStream),
     Unix(&'a UnixStream),
 }
@@ -27,7 +27,7 @@ impl<'a> Socket<'a> {
     }
 
     /// Reads what is there.
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         self,
         cx: &mut Context<'_>,
         room: &mut [u8],
@@ -97,6 +97,11 @@ impl<'a> Socket<'a> {
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Write);
     }
 
+    /// Becomes ready when it has an error, whoever else looks for one.
+    pub(crate) fn errors(self) -> Errors<'a> {
+        Errors::of(Some(self))
+    }
+
     /// Waits until it has an error, and takes that.
     async fn error(self) -> io::Error {
         let waited = match self {
@@ -116,7 +121,7 @@ impl<'a> Socket<'a> {
 }
 
 /// Becomes ready when an end has an error that nobody would read. Of ends that are no sockets it never does.
-pub(super) struct Errors<'a>(
+pub(crate) struct Errors<'a>(
     Option<Pin<Box<dyn Future<Output = io::Error> + Send + 'a>>>,
     Option<Socket<'a>>,
 );

@@ -1,0 +1,99 @@
+//! A listener that is open, and the tunnel that it leads into now.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use crate::session::Tunnel;
+
+/// An open listener. It stays open when this is dropped; [`close`](Self::close) closes it.
+#[derive(Debug)]
+pub struct Door {
+    /// Where it leads, and what keeps connections ready for that.
+    inside: Mutex<Inside>,
+    /// Cancelled when it is closed.
+    closed: CancellationToken,
+    /// Whose tasks it has.
+    shared: Weak<Shared>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    tunnel: Arc<Tunnel>,
+    /// Ends the task that keeps connections ready.
+    warming: CancellationToken,
+}
+
+impl Door {
+    pub(super) fn new(tunnel: Tunnel, shared: &Arc<Shared>) -> Self {
+        let tunnel = Arc::new(tunnel);
+        let closed = shared.closing.child_token();
+        Self {
+            inside: Mutex::new(Inside {
+                warming: warm(&tunnel, shared, &closed),
+                tunnel,
+            }),
+            closed,
+            shared: Arc::downgrade(shared),
+        }
+    }
+
+    /// Leads into another tunnel from here on. Who came before goes on with the old one.
+    pub fn lead_into(&self, tunnel: Tunnel) {
+        let tunnel = Arc::new(tunnel);
+        let Some(shared) = self.shared.upgrade() else {
+            return;
+        };
+        let inside = Inside {
+            warming: warm(&tunnel, &shared, &self.closed),
+            tunnel,
+        };
+        let mut known = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        known.warming.cancel();
+        *known = inside;
+    }
+
+    /// Accepts no more. Who came before goes on.
+    pub fn close(&self) {
+        self.closed.cancel();
+    }
+
+    /// Where it leads now.
+    pub(super) fn tunnel(&self) -> Arc<Tunnel> {
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&inside.tunnel)
+    }
+
+    pub(super) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+}
+
+/// Begins to keep connections ready, if the tunnel wants that; what ends it.
+fn warm(tunnel: &Tunnel, shared: &Shared, closed: &CancellationToken) -> CancellationToken {
+    let stop = closed.child_token();
+    if let Some(warm) = &tunnel.warm {
+        shared.tasks.spawn(Arc::clone(warm).keep(stop.clone()));
+    }
+    stop
+}
+
+/// Those that there are.
+#[derive(Debug, Default)]
+pub(super) struct Doors(Mutex<Vec<Arc<Door>>>);
+
+impl Doors {
+    pub(super) fn add(&self, door: &Arc<Door>) {
+        let mut doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        doors.retain(|door| !door.closed.is_cancelled());
+        doors.push(Arc::clone(door));
+    }
+
+    /// Where those that are open lead.
+    pub(super) fn tunnels(&self) -> Vec<Arc<Tunnel>> {
+        let doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = doors.iter().filter(|door| !door.closed.is_cancelled());
+        open.map(|door| door.tunnel()).collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! Accepts, and owns everything that lives: listeners, connections, what stands ready for them.
+//!
+//! A listener and what it does are apart: a [`Door`] can be given another [`Tunnel`] while it is open, and connections go on with the one
+//! that they came to. That is how settings are read again without anybody noticing. All tasks are tracked: [`Engine::end`] closes the
+//! doors, gives connections some time, and cuts off the rest.
+
+mod accepting;
+mod door;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_service::listen::Listener;
+use haul_service::observe::{Log, Page, Source};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::live::{Entry, Live};
+use crate::metrics::Metrics;
+use crate::record::{LogFormat, Outcome, Record};
+use crate::session::{Peer, Tunnel};
+use crate::status::{LiveConnection, LiveTunnel, Status};
+pub use door::Door;
+use door::Doors;
+
+/// What all tunnels of a process share.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Connections at one time. One more is accepted and closed at once.
+    pub max_connections: usize,
+    /// Where a line for each connection goes, and what it looks like.
+    pub log: Option<(Arc<Log>, LogFormat)>,
+}
+
+/// All tunnels of a process. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    options: EngineOptions,
+    live: Arc<Live>,
+    metrics: Arc<Metrics>,
+    /// Those that are open.
+    doors: Doors,
+    /// Every task that there is.
+    tasks: TaskTracker,
+    /// Cancelled when no more are accepted.
+    closing: CancellationToken,
+    /// Cancelled when connections are cut off.
+    cutting: CancellationToken,
+}
+
+impl Engine {
+    /// One without tunnels.
+    #[must_use]
+    pub fn new(options: EngineOptions) -> Self {
+        let live = Arc::new(Live::default());
+        Self {
+            shared: Arc::new(Shared {
+                metrics: Arc::new(Metrics::new(Arc::clone(&live))),
+                options,
+                live,
+                doors: Doors::default(),
+                tasks: TaskTracker::new(),
+                closing: CancellationToken::new(),
+                cutting: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// Opens a door: accepts on a listener what comes to a tunnel, until the door is closed. To be called on a runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch the listener.
+    pub fn open(&self, listeners: Vec<Listener>, tunnel: Tunnel) -> std::io::Result<Arc<Door>> {
+        let door = Arc::new(Door::new(tunnel, &self.shared));
+        for listener in listeners {
+            let listener = accepting::Watched::of(listener)?;
+            let shared = Arc::clone(&self.shared);
+            self.shared
+                .tasks
+                .spawn(accepting::accept(listener, Arc::clone(&door), shared));
+        }
+        self.shared.doors.add(&door);
+        Ok(door)
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<dyn Source> {
+        Arc::clone(&self.shared.metrics) as Arc<dyn Source>
+    }
+
+    /// What is live, as a page of the admin endpoint.
+    #[must_use]
+    pub fn page(&self) -> Arc<dyn Page> {
+        Arc::new(StatusPage(Arc::clone(&self.shared)))
+    }
+
+    /// Cancelled when no more are accepted.
+    #[must_use]
+    pub fn closing(&self) -> CancellationToken {
+        self.shared.closing.clone()
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.live.count()
+    }
+
+    /// Accepts no more, waits up to `grace` for the connections that there are, and cuts off the rest; how many those were. Cancel safe:
+    /// called again, it goes on with less patience.
+    pub async fn end(&self, grace: Duration) -> usize {
+        self.shared.closing.cancel();
+        self.shared.tasks.close();
+        if tokio::time::timeout(grace, self.shared.tasks.wait())
+            .await
+            .is_ok()
+        {
+            return 0;
+        }
+        let left = self.connections();
+        self.shared.cutting.cancel();
+        self.shared.tasks.wait().await;
+        left
+    }
+}
+
+impl Shared {
+    /// What is live now.
+    fn status(&self) -> Status {
+        let connection = |(id, entry): (u64, Arc<Entry>)| LiveConnection {
+            id,
+            listen: entry.tunnel.name.to_string(),
+            client: entry.peer.to_string(),
+            target: entry.target().map(ToString::to_string),
+            via: entry.via().map(str::to_owned),
+            up: entry.moved().up(),
+            down: entry.moved().down(),
+            ms: u64::try_from(entry.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        let tunnel = |tunnel: Arc<Tunnel>| LiveTunnel {
+            listen: tunnel.name.to_string(),
+            to: tunnel.local.to_string(),
+            ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
+        };
+        Status {
+            pid: std::process::id(),
+            tunnels: self.doors.tunnels().into_iter().map(tunnel).collect(),
+            connections: self.live.all().into_iter().map(connection).collect(),
+        }
+    }
+
+    /// Counts and logs a connection that is over.
+    fn over(&self, entry: &Entry, outcome: &Outcome) {
+        let record = Record {
+            when: entry.when,
+            tunnel: &entry.tunnel.name,
+            peer: entry.peer,
+            target: entry.target().map(ToString::to_string),
+            via: entry.via(),
+            up: entry.moved().up(),
+            down: entry.moved().down(),
+            took: entry.since.elapsed(),
+            outcome,
+        };
+        self.metrics.ended(&record);
+        if let Some((log, format)) = &self.options.log {
+            log.write(|line| format.render(&record, line));
+        }
+    }
+
+    /// A connection that is refused, for there are too many.
+    fn refused(&self, tunnel: Arc<Tunnel>, peer: Peer) {
+        self.over(&Entry::new(tunnel, peer), &Outcome::TooMany);
+    }
+}
+
+/// What is live, for whoever asks.
+struct StatusPage(Arc<Shared>);
+
+impl Page for StatusPage {
+    fn path(&self) -> &'static str {
+        "/tunnels"
+    }
+
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    fn render(&self) -> Vec<u8> {
+        // Strings and numbers: there is nothing that JSON cannot say.
+        let mut text = serde_json::to_vec(&self.0.status()).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+}

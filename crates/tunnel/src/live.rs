@@ -1,0 +1,133 @@
+//! The connections that there are now.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use haul_net::Target;
+use tokio::time::Instant;
+
+use crate::relay::Moved;
+use crate::session::{Peer, Tunnel};
+
+/// A connection that is there.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) tunnel: Arc<Tunnel>,
+    pub(crate) peer: Peer,
+    /// When it came, for people.
+    pub(crate) when: SystemTime,
+    /// When it came, for what is counted.
+    pub(crate) since: Instant,
+    /// Where it wants to go, once it has said so.
+    target: OnceLock<Target>,
+    /// By which way it is there.
+    via: OnceLock<Arc<str>>,
+    /// What has gone which way.
+    moved: Moved,
+}
+
+impl Entry {
+    pub(crate) fn new(tunnel: Arc<Tunnel>, peer: Peer) -> Self {
+        Self {
+            tunnel,
+            peer,
+            when: SystemTime::now(),
+            since: Instant::now(),
+            target: OnceLock::new(),
+            via: OnceLock::new(),
+            moved: Moved::default(),
+        }
+    }
+
+    /// It has said where to.
+    pub(crate) fn asked(&self, target: &Target) {
+        let _ = self.target.set(target.clone());
+    }
+
+    /// It is there.
+    pub(crate) fn reached(&self, via: &Arc<str>) {
+        let _ = self.via.set(Arc::clone(via));
+    }
+
+    pub(crate) fn target(&self) -> Option<&Target> {
+        self.target.get()
+    }
+
+    pub(crate) fn via(&self) -> Option<&str> {
+        self.via.get().map(AsRef::as_ref)
+    }
+
+    pub(crate) fn moved(&self) -> &Moved {
+        &self.moved
+    }
+}
+
+/// All of them, by a number each.
+#[derive(Debug, Default)]
+pub(crate) struct Live(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    /// Numbers are given once.
+    next: u64,
+    entries: HashMap<u64, Arc<Entry>>,
+}
+
+/// A connection's place in the table, which it leaves when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    live: Arc<Live>,
+    number: u64,
+}
+
+impl Live {
+    /// Enters a connection, unless there are so many already.
+    pub(crate) fn enter(self: &Arc<Self>, entry: &Arc<Entry>, most: usize) -> Option<Place> {
+        let mut table = self.lock();
+        if table.entries.len() >= most {
+            return None;
+        }
+        let number = table.next;
+        table.next += 1;
+        table.entries.insert(number, Arc::clone(entry));
+        Some(Place {
+            live: Arc::clone(self),
+            number,
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// All that are there now, the oldest first, each with its number.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<Entry>)> {
+        let table = self.lock();
+        let mut all: Vec<_> = table
+            .entries
+            .iter()
+            .map(|(number, entry)| (*number, Arc::clone(entry)))
+            .collect();
+        drop(table);
+        all.sort_unstable_by_key(|(number, _)| *number);
+        all
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.live.lock();
+        table.entries.remove(&self.number);
+        // What many at once have needed is not kept for ever.
+        let (count, room) = (table.entries.len(), table.entries.capacity());
+        if room > 1024 && count < room / 8 {
+            table.entries.shrink_to(count * 2);
+        }
+    }
+}

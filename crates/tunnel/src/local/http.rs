@@ -1,0 +1,175 @@
+//! A client of an HTTP proxy's listener: its first request says where to.
+//!
+//! CONNECT becomes a tunnel. A request in absolute-form is passed on, and its connection carries no other: it is told so in both
+//! directions. A request for this listener itself - a browser that was sent here, a page that tries its luck - is refused.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use haul_net::{Kind, Refusal, Target};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::forward_request::ForwardRequest;
+use super::{Answer, Asked, Misunderstood};
+use crate::relay::End;
+use crate::upstream::Unreached;
+
+/// Bytes of the longest head.
+const HEAD: usize = 64 << 10;
+
+/// Fields of the longest head.
+pub(super) const FIELDS: usize = 128;
+
+/// Bytes of a refused request's body that are read, so that the refusal is.
+const REST: usize = 1 << 20;
+
+/// Hears where a client wants to go.
+pub(super) async fn ask(client: &mut End) -> Result<Asked, Misunderstood> {
+    let mut buffer = BytesMut::with_capacity(4096);
+    let length = loop {
+        match head_length(&buffer) {
+            Ok(Some(length)) => break length,
+            Ok(None) if buffer.len() < HEAD => {}
+            Ok(None) => return Err(refuse(client, 431, "the request's header is too long").await),
+            Err(()) => return Err(refuse(client, 400, "this is no request for a proxy").await),
+        }
+        if client.read_buf(&mut buffer).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    };
+    let head = buffer.split_to(length).freeze();
+    match understood(&head) {
+        Ok(mut asked) => {
+            asked.early = buffer.freeze();
+            Ok(asked)
+        }
+        Err(why) => Err(refuse(client, 400, why).await),
+    }
+}
+
+/// Bytes of the head, once all of it is there.
+fn head_length(bytes: &[u8]) -> Result<Option<usize>, ()> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    match httparse::Request::new(&mut fields).parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => Ok(Some(length)),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(_) => Err(()),
+    }
+}
+
+fn understood(head: &Bytes) -> Result<Asked, &'static str> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    request
+        .parse(head)
+        .map_err(|_| "this is no request for a proxy")?;
+    let target = request.path.unwrap_or_default();
+    if request.method == Some("CONNECT") {
+        let target: Target = target
+            .parse()
+            .map_err(|_| "CONNECT wants a host and a port")?;
+        return Ok(Asked {
+            target,
+            answer: Answer::Connect,
+            early: Bytes::new(),
+            request: None,
+        });
+    }
+    let request = ForwardRequest::of(&request)?;
+    Ok(Asked {
+        target: request.target().clone(),
+        answer: Answer::Request,
+        early: Bytes::new(),
+        request: Some(request),
+    })
+}
+
+/// The tunnel is there.
+pub(super) async fn connected(client: &mut End) -> io::Result<()> {
+    client
+        .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        .await?;
+    client.flush().await
+}
+
+/// The target was not reached, for this reason.
+pub(super) async fn unreached(client: &mut End, why: &Unreached) -> io::Result<()> {
+    let status = match why.errors().last() {
+        Some(error) if error.refusal() == Some(Refusal::NotAllowed) => 403,
+        Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
+        _ => 502,
+    };
+    answer(client, status, &why.to_string()).await
+}
+
+/// Says no, and why.
+async fn refuse(client: &mut End, status: u16, why: &'static str) -> Misunderstood {
+    // Whether it hears that or not, it is closed.
+    let _ = answer(client, status, why).await;
+    Misunderstood::Refused(why)
+}
+
+/// An answer of our own, and the end.
+async fn answer(client: &mut End, status: u16, text: &str) -> io::Result<()> {
+    let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+    let body = format!("haul: {text}\n");
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    client.write_all(head.as_bytes()).await?;
+    client.write_all(body.as_bytes()).await?;
+    client.shutdown().await?;
+    // Closed with something unread, the connection would be reset, and the answer lost.
+    let mut read = 0;
+    let mut rest = [0; 4096];
+    while read < REST {
+        match client.read(&mut rest).await? {
+            0 => break,
+            count => read += count,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(head: &str) -> Result<Asked, &'static str> {
+        let head = Bytes::copy_from_slice(head.as_bytes());
+        assert_eq!(head_length(&head), Ok(Some(head.len())));
+        understood(&head)
+    }
+
+    #[test]
+    fn connect_and_absolute_form_are_for_a_proxy_and_nothing_else_is() {
+        let connect = asked("CONNECT [::1]:22 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        assert_eq!(
+            (connect.target.to_string(), connect.answer),
+            ("[::1]:22".into(), Answer::Connect)
+        );
+        let get = asked("GET http://a.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n").unwrap();
+        assert_eq!(
+            (get.target.to_string(), get.answer),
+            ("a.test:80".into(), Answer::Request)
+        );
+        for other in [
+            "GET / HTTP/1.1\r\nHost: localhost:3128\r\n\r\n",
+            "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+            "CONNECT a.test HTTP/1.1\r\n\r\n",
+            "CONNECT http://a.test:80 HTTP/1.1\r\n\r\n",
+            "GET https://a.test/ HTTP/1.1\r\n\r\n",
+            "GET ftp://a.test/ HTTP/1.1\r\n\r\n",
+        ] {
+            assert!(asked(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_is_known_before_its_end() {
+        assert_eq!(head_length(b"\x05\x01\x00"), Err(()));
+        assert_eq!(head_length(b"SSH-2.0-x\r\n"), Err(()));
+        assert_eq!(head_length(b"GET http://a/ HT"), Ok(None));
+    }
+}

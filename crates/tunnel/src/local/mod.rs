@@ -1,0 +1,111 @@
+//! What a listener's clients say before their bytes are relayed, and how they are answered.
+//!
+//! A forward's clients say nothing: the target is the listener's. Those of a SOCKS5 listener and of an HTTP proxy name their target
+//! themselves, and want to hear whether it was reached. [`ask`] finds out, [`Answer`] tells; what follows what was read is kept.
+
+mod forward_request;
+mod http;
+mod socks;
+mod socks_wire;
+
+use std::fmt;
+use std::io;
+
+use bytes::Bytes;
+use haul_net::Target;
+
+use crate::relay::End;
+use crate::upstream::Unreached;
+pub(crate) use forward_request::ForwardRequest;
+
+/// What a listener does with its clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Local {
+    /// Each is connected to this target.
+    Forward(Target),
+    /// Each names its target by SOCKS5 (RFC 1928).
+    Socks,
+    /// Each names its target as to an HTTP proxy: by CONNECT, or by a request in absolute-form.
+    Http,
+}
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forward(target) => write!(f, "{target}"),
+            Self::Socks => f.write_str("SOCKS5"),
+            Self::Http => f.write_str("HTTP proxy"),
+        }
+    }
+}
+
+/// What a client wants.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Where to.
+    pub(crate) target: Target,
+    /// How it is told what came of it.
+    pub(crate) answer: Answer,
+    /// What it sent already for the target.
+    pub(crate) early: Bytes,
+    /// A request that an HTTP proxy takes as it is.
+    pub(crate) request: Option<ForwardRequest>,
+}
+
+/// How a client hears whether its target was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Not at all: its connection is closed, or the target speaks.
+    Nothing,
+    /// By a reply of SOCKS5.
+    Socks,
+    /// By an answer to CONNECT.
+    Connect,
+    /// By the target's own answer to the request, or by an error in its place.
+    Request,
+}
+
+/// Why a client was not understood.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Misunderstood {
+    /// It speaks another protocol, or wants what there is not.
+    #[error("{0}")]
+    Refused(&'static str),
+    /// It went away.
+    #[error("the client left before it said where to")]
+    Left(#[from] io::Error),
+}
+
+/// Hears what a client wants. Whoever says too much, or another protocol, is refused in the words of this one.
+pub(crate) async fn ask(local: &Local, client: &mut End) -> Result<Asked, Misunderstood> {
+    match local {
+        Local::Forward(target) => Ok(Asked {
+            target: target.clone(),
+            answer: Answer::Nothing,
+            early: Bytes::new(),
+            request: None,
+        }),
+        Local::Socks => socks::ask(client).await,
+        Local::Http => http::ask(client).await,
+    }
+}
+
+impl Answer {
+    /// The target was reached.
+    pub(crate) async fn reached(self, client: &mut End) -> io::Result<()> {
+        match self {
+            Self::Nothing | Self::Request => Ok(()),
+            Self::Socks => socks::reached(client).await,
+            Self::Connect => http::connected(client).await,
+        }
+    }
+
+    /// It was not.
+    pub(crate) async fn unreached(self, client: &mut End, why: &Unreached) -> io::Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Socks => socks::unreached(client, why).await,
+            Self::Connect | Self::Request => http::unreached(client, why).await,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is counted of a tunnel's connections.
+
+use std::sync::Arc;
+
+use haul_service::observe::{Exposition, FamilyKind, Histogram, Sharded, Source};
+
+use crate::live::Live;
+use crate::record::{Outcome, Record};
+
+/// Counters beside those of outcomes: bytes each way, of connections that are over.
+const UP: usize = Outcome::WORDS.len();
+const DOWN: usize = UP + 1;
+
+/// The numbers of one process.
+#[derive(Debug)]
+pub struct Metrics {
+    /// One for each outcome, and bytes.
+    counters: Sharded<{ DOWN + 1 }>,
+    /// How long connections lasted.
+    lasted: Histogram,
+    /// What has not been counted yet.
+    live: Arc<Live>,
+}
+
+impl Metrics {
+    pub(crate) fn new(live: Arc<Live>) -> Self {
+        Self {
+            counters: Sharded::new(),
+            lasted: Histogram::default(),
+            live,
+        }
+    }
+
+    /// A connection is over.
+    pub(crate) fn ended(&self, record: &Record<'_>) {
+        let word = record.outcome.word();
+        if let Some(at) = Outcome::WORDS.iter().position(|known| *known == word) {
+            self.counters.add(at, 1);
+        }
+        self.counters.add(UP, record.up);
+        self.counters.add(DOWN, record.down);
+        self.lasted.observe(record.took);
+    }
+}
+
+impl Source for Metrics {
+    fn tell(&self, out: &mut Exposition) {
+        let live = self.live.all();
+        let mut ended = out.family(
+            "haul_tunnel_connections_total",
+            FamilyKind::Counter,
+            "Connections that are over, by how they ended.",
+        );
+        for (at, word) in Outcome::WORDS.iter().enumerate() {
+            ended.sample(&[("end", word)], self.counters.sum(at));
+        }
+        out.single(
+            "haul_tunnel_connections",
+            FamilyKind::Gauge,
+            "Connections that there are.",
+            live.len(),
+        );
+        let of_live = |read: fn(&crate::relay::Moved) -> u64| -> u64 {
+            live.iter().map(|(_, entry)| read(entry.moved())).sum()
+        };
+        let up = self.counters.sum(UP) + of_live(crate::relay::Moved::up);
+        let down = self.counters.sum(DOWN) + of_live(crate::relay::Moved::down);
+        let mut bytes = out.family(
+            "haul_tunnel_bytes_total",
+            FamilyKind::Counter,
+            "Bytes that were relayed.",
+        );
+        bytes.sample(&[("to", "target")], up);
+        bytes.sample(&[("to", "client")], down);
+        self.lasted.tell(
+            "haul_tunnel_connection_seconds",
+            "How long connections lasted that are over.",
+            out,
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Connections to a target that are open before a client comes: whoever does, does not wait for the proxy.
+//!
+//! A task of its own keeps as many ready as [`Reserve`] says, and closes those that have waited too long. One is handed out after a
+//! look whether it is still there: what the target has said meanwhile (a banner) goes with it, and one that has ended is passed over.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use haul_net::Target;
+use haul_plan::tunnel::{Reserve, ReserveOptions};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::relay::End;
+use crate::upstream::{Errand, Unreached, Upstream};
+
+/// Bytes of a target's first words that are read when its connection is handed out.
+const ROOM: usize = 4096;
+
+/// Connections that stand ready for one target.
+#[derive(Debug)]
+pub struct Warm {
+    upstream: Arc<Upstream>,
+    target: Target,
+    options: ReserveOptions,
+    /// The oldest first.
+    ready: Mutex<VecDeque<Ready>>,
+    /// Rung when one was taken.
+    taken: Notify,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Ready {
+    end: End,
+    /// What the target has said.
+    early: Bytes,
+    via: Arc<str>,
+    since: Instant,
+}
+
+/// One that was handed out.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) end: End,
+    /// What the target has said already.
+    pub(crate) early: Bytes,
+    pub(crate) via: Arc<str>,
+}
+
+impl Warm {
+    /// None is open before [`keep`](Self::keep) runs.
+    #[must_use]
+    pub fn new(upstream: Arc<Upstream>, target: Target, options: ReserveOptions) -> Self {
+        Self {
+            upstream,
+            target,
+            options,
+            ready: Mutex::default(),
+            taken: Notify::new(),
+        }
+    }
+
+    /// How many stand ready.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// One that is still there, if any is.
+    pub(crate) fn take(&self) -> Option<Taken> {
+        let mut taken = None;
+        while taken.is_none() {
+            // Not held while a socket is looked at.
+            let ready = self.lock().pop_front();
+            let Some(ready) = ready else { break };
+            taken = ready.looked_at();
+        }
+        self.taken.notify_one();
+        taken
+    }
+
+    /// Keeps as many open as are wanted, until it is stopped; then it closes them.
+    pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
+        let epoch = Instant::now();
+        let mut reserve = Reserve::new(self.options);
+        let mut opening = JoinSet::new();
+        loop {
+            self.drop_stale(&reserve);
+            for _ in 0..reserve.begin(self.ready(), epoch.elapsed()) {
+                opening.spawn(Arc::clone(&self).open());
+            }
+            let next = self.next(&reserve, epoch);
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(opened) = opening.join_next() => match opened {
+                    Ok(Ok(ready)) => {
+                        reserve.opened();
+                        self.lock().push_back(ready);
+                    }
+                    Ok(Err(error)) => {
+                        tracing::debug!(target = %self.target, %error, "cannot connect in advance");
+                        reserve.failed(epoch.elapsed());
+                    }
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                () = self.taken.notified() => {}
+                () = next => {}
+            }
+        }
+        self.lock().clear();
+    }
+
+    /// Until something is to be done without anything having happened: the oldest is too old, or a failure is long enough ago.
+    fn next(&self, reserve: &Reserve, epoch: Instant) -> impl Future<Output = ()> + use<> {
+        let oldest = self.lock().front().map(|ready| ready.since);
+        let stale =
+            oldest.map(|since| (since + self.options.longest).duration_since(Instant::now()));
+        let again = reserve.again(epoch.elapsed());
+        let wait = [stale, again].into_iter().flatten().min();
+        async move {
+            match wait {
+                Some(wait) => sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn drop_stale(&self, reserve: &Reserve) {
+        let mut ready = self.lock();
+        while ready
+            .front()
+            .is_some_and(|ready| reserve.is_stale(ready.since.elapsed()))
+        {
+            ready.pop_front();
+        }
+    }
+
+    async fn open(self: Arc<Self>) -> Result<Ready, Unreached> {
+        let found = self.upstream.reach(&self.target, Errand::Tunnel).await?;
+        let (end, early) = End::of(found.stream);
+        Ok(Ready {
+            end,
+            early,
+            via: found.via,
+            since: Instant::now(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Ready>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ready {
+    /// With what the target has said by now; none if it has ended.
+    fn looked_at(mut self) -> Option<Taken> {
+        let mut room = BytesMut::zeroed(ROOM);
+        let mut buffer = ReadBuf::new(&mut room);
+        // Nobody waits here: what is not there now comes later.
+        let mut cx = Context::from_waker(Waker::noop());
+        let said = match Pin::new(&mut self.end).poll_read(&mut cx, &mut buffer) {
+            Poll::Pending => 0,
+            Poll::Ready(Err(_)) => return None,
+            Poll::Ready(Ok(())) => match buffer.filled().len() {
+                0 => return None,
+                said => said,
+            },
+        };
+        room.truncate(said);
+        let early = match said {
+            0 => self.early,
+            _ => [&self.early[..], &room].concat().into(),
+        };
+        Some(Taken {
+            end: self.end,
+            early,
+            via: self.via,
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! One connection from its first byte to its last.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_net::Target;
+use tokio::time::timeout;
+
+use crate::live::Entry;
+use crate::local::{self, Answer, Asked, Local};
+use crate::record::Outcome;
+use crate::relay::{Early, End, Moved, relay};
+use crate::request;
+use crate::reserve::Warm;
+use crate::upstream::{Errand, Unreached, Upstream};
+use crate::waiting::{Left, while_it_waits};
+
+/// For a client to say where to, where it has to.
+const SAYING: Duration = Duration::from_secs(30);
+
+/// For a client to take the word that its target was not reached.
+const HEARING: Duration = Duration::from_secs(10);
+
+/// What one listener does with its clients.
+#[derive(Debug)]
+pub struct Tunnel {
+    /// What logs and tables call it: its listener, as it was written.
+    pub name: Arc<str>,
+    /// What its clients say first.
+    pub local: Local,
+    /// How their targets are reached.
+    pub upstream: Arc<Upstream>,
+    /// Connections that stand ready for them.
+    pub warm: Option<Arc<Warm>>,
+    /// Its limits.
+    pub options: TunnelOptions,
+}
+
+/// How long anybody is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TunnelOptions {
+    /// A connection on which nothing moves for so long is ended; `None` is never.
+    pub idle: Option<Duration>,
+    /// A client without traffic is probed after this long, so that one that is gone is noticed; `None` is never. The other end has
+    /// that from its connector.
+    pub keepalive: Option<Duration>,
+}
+
+/// Who came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// By TCP.
+    Tcp(SocketAddr),
+    /// By a socket file, which has no address.
+    Unix,
+    /// Whoever started us, over standard input and output.
+    Stdio,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix => f.write_str("unix"),
+            Self::Stdio => f.write_str("stdio"),
+        }
+    }
+}
+
+/// An end of a target's, with what is known of it.
+struct Reached {
+    end: End,
+    early: Bytes,
+    via: Arc<str>,
+}
+
+/// Serves one client to the end.
+pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Outcome {
+    let asked = match tunnel.local {
+        // Nothing is said, and so nothing waited for.
+        Local::Forward(_) => local::ask(&tunnel.local, &mut client).await,
+        _ => match timeout(SAYING, local::ask(&tunnel.local, &mut client)).await {
+            Ok(asked) => asked,
+            Err(_) => return Outcome::Silent,
+        },
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(why) => return Outcome::Misunderstood(why.to_string()),
+    };
+    entry.asked(&asked.target);
+    let mut early = Early {
+        up: asked.early.clone(),
+        ..Early::default()
+    };
+    // Apart, since it needs the most room and is over soon: what lives for hours is the relay.
+    let way = Box::pin(reach(tunnel, &asked));
+    let reached = match while_it_waits(&mut client, &mut early, way).await {
+        Ok(Ok(reached)) => reached,
+        Ok(Err(why)) => {
+            let _ = timeout(HEARING, asked.answer.unreached(&mut client, &why)).await;
+            return Outcome::Unreached(why);
+        }
+        Err(Left) => return Outcome::Left,
+    };
+    entry.reached(&reached.via);
+    if let Err(error) = asked.answer.reached(&mut client).await {
+        return Outcome::Misunderstood(error.to_string());
+    }
+    early.down = reached.early;
+    let idle = tunnel.options.idle;
+    Outcome::Ended(relay(client, reached.end, early, (entry.moved(), idle)).await)
+}
+
+/// The way to the target, or one that was gone before.
+async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unreached> {
+    if let Some(taken) = tunnel.warm.as_ref().and_then(|warm| warm.take()) {
+        return Ok(Reached {
+            end: taken.end,
+            early: taken.early,
+            via: taken.via,
+        });
+    }
+    if let (Answer::Request, Some(request)) = (asked.answer, &asked.request) {
+        let sent = request::send(&tunnel.upstream, request).await?;
+        return Ok(Reached {
+            end: sent.end,
+            early: sent.early,
+            via: sent.via,
+        });
+    }
+    let found = tunnel.upstream.reach(&asked.target, Errand::Tunnel).await?;
+    let (end, early) = End::of(found.stream);
+    Ok(Reached {
+        end,
+        early,
+        via: found.via,
+    })
+}
+
+/// Joins one client that is no listener's to a target: standard input and output.
+///
+/// # Errors
+/// When no way leads to the target.
+pub async fn join(
+    client: End,
+    target: &Target,
+    upstream: &Upstream,
+    idle: Option<Duration>,
+) -> Result<crate::relay::Ended, Unreached> {
+    let found = upstream.reach(target, Errand::Tunnel).await?;
+    let (end, early) = End::of(found.stream);
+    let early = Early {
+        down: early,
+        ..Early::default()
+    };
+    Ok(relay(client, end, early, (&Moved::default(), idle)).await)
+}

@@ -1,0 +1,279 @@
+//! How a target is reached: through the upstream proxies in one of the ways that there are, or straight.
+//!
+//! [`Upstream::reach`] tries the ways in the order that [`Ways`] has them in, each with its share of the connect timeout, and tells the
+//! ways what became of each. The bytes are made by `net`'s connector, which knows how each kind of proxy is spoken to; what a
+//! failure means for the next way is in `setback`.
+
+mod setback;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haul_net::{
+    ConfigError, Connector, ConnectorConfig, Error, NoProxy, Offer, Peer, Proxy, Reached, Standing,
+    Stream, Target, TlsOptions,
+};
+use haul_plan::tunnel::{Way, Ways, share};
+use tokio::time::Instant;
+use url::Url;
+
+use setback::setback;
+
+/// The most ways that alternatives may come to: each of one place with each of the next.
+const MOST: usize = 16;
+
+/// How targets are reached.
+#[derive(Debug, Clone, Default)]
+pub struct UpstreamOptions {
+    /// Proxies in a row, each asked for the next; at each place are those that will do, the first one's first. Empty is straight.
+    pub proxies: Vec<Vec<Proxy>>,
+    /// Targets that are reached straight.
+    pub no_proxy: NoProxy,
+    /// Whether a target is reached straight when no proxy can be.
+    pub direct_fallback: bool,
+    /// Whether there is TLS with the target, for clients that have none.
+    pub target_tls: bool,
+    /// Name, addresses and times.
+    pub connector: ConnectorConfig,
+    /// Whom to trust, and who we are, where there is TLS with the target.
+    pub tls: TlsOptions,
+}
+
+/// Why there is no upstream.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// Alternatives of several places multiply.
+    #[error("these alternatives come to more than {MOST} ways")]
+    Ways,
+    /// Certificates that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// The way to targets, shared by all connections of a tunnel.
+#[derive(Debug)]
+pub struct Upstream {
+    connector: Connector,
+    /// The proxies of each way.
+    ways: Vec<Chain>,
+    /// Which of them comes first.
+    state: Mutex<Ways>,
+    /// What `state` counts time from.
+    epoch: Instant,
+    no_proxy: NoProxy,
+    target_tls: bool,
+    /// For a connection, whichever ways are tried.
+    limit: Duration,
+    /// What a log calls the way without proxies.
+    straight: Arc<str>,
+}
+
+/// Proxies in a row.
+#[derive(Debug)]
+struct Chain {
+    proxies: Vec<Proxy>,
+    /// What a log calls them.
+    name: Arc<str>,
+}
+
+/// What a stream is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// Any bytes: proxies are asked to connect.
+    Tunnel,
+    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone.
+    Request,
+}
+
+/// A target that was reached.
+#[derive(Debug)]
+pub struct Found {
+    /// Its stream.
+    pub stream: Stream,
+    /// What a log calls the way.
+    pub via: Arc<str>,
+    /// The proxies at whose end the stream is, where that takes requests in absolute-form.
+    pub forwarders: Vec<Proxy>,
+}
+
+/// No way led to the target: the error of each that was tried, in their order.
+#[derive(Debug, Clone)]
+pub struct Unreached(Vec<Error>);
+
+impl Upstream {
+    /// A way to targets; no connection is made yet.
+    ///
+    /// # Errors
+    /// More alternatives than can be tried; certificates and keys that cannot be used.
+    pub fn new(options: UpstreamOptions) -> Result<Self, UpstreamError> {
+        let ways = product(options.proxies)?;
+        let limit = options.connector.connect_timeout;
+        Ok(Self {
+            state: Mutex::new(Ways::new(ways.len(), options.direct_fallback)),
+            connector: Connector::new(options.connector, options.tls)?,
+            ways,
+            epoch: Instant::now(),
+            no_proxy: options.no_proxy,
+            target_tls: options.target_tls,
+            limit,
+            straight: "direct".into(),
+        })
+    }
+
+    /// A stream to a target. Cancel safe: dropped, it closes what it had opened.
+    ///
+    /// # Errors
+    /// What each way that was tried led to.
+    pub async fn reach(&self, target: &Target, errand: Errand) -> Result<Found, Unreached> {
+        let Some(url) = target.url() else {
+            return Err(Unreached(Vec::new()));
+        };
+        let begun = Instant::now();
+        let mut order = self.order(target).into_iter().peekable();
+        let mut errors = Vec::new();
+        while let Some(way) = order.next() {
+            let left = self.limit.saturating_sub(begun.elapsed());
+            let left = share(left, order.len() + 1);
+            match self.by(way, (target, errand), (&url, left)).await {
+                Ok(found) => {
+                    self.state().worked(way);
+                    return Ok(found);
+                }
+                Err(error) => {
+                    let setback = setback(&error);
+                    self.state().failed(way, setback, self.epoch.elapsed());
+                    errors.push(error);
+                    while order.next_if(|next| !setback.leads_on(*next)).is_some() {}
+                }
+            }
+        }
+        Err(Unreached(errors))
+    }
+
+    /// The ways to a target.
+    fn order(&self, target: &Target) -> Vec<Way> {
+        match self.no_proxy.matches(&target.host) {
+            true => vec![Way::Straight],
+            false => self.state().order(self.epoch.elapsed()),
+        }
+    }
+
+    async fn by(
+        &self,
+        way: Way,
+        (target, errand): (&Target, Errand),
+        (url, limit): (&Url, Duration),
+    ) -> Result<Found, Error> {
+        let chain = match way {
+            Way::By(number) => self.ways.get(number),
+            Way::Straight => None,
+        };
+        let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
+        let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
+        if errand == Errand::Request && proxies.last().is_some_and(|last| last.is_http()) {
+            let reached = self.connector.connect_to_last(&proxies, url).await?;
+            return Ok(Found {
+                stream: reached.stream,
+                via,
+                forwarders: proxies.into_iter().cloned().collect(),
+            });
+        }
+        let reached = self
+            .connector
+            .connect_within(limit, target, (&proxies, url))
+            .await?;
+        Ok(Found {
+            stream: self.secured(reached, target, url).await?.stream,
+            via,
+            forwarders: Vec::new(),
+        })
+    }
+
+    /// TLS with the target, where it is wanted.
+    async fn secured(
+        &self,
+        reached: Reached,
+        target: &Target,
+        url: &Url,
+    ) -> Result<Reached, Error> {
+        if !self.target_tls {
+            return Ok(reached);
+        }
+        let peer = Peer {
+            host: &target.host,
+            standing: Standing::Named,
+            // It may be any protocol's server.
+            offer: Offer::Nothing,
+        };
+        self.connector.secure(reached, peer, url).await
+    }
+
+    /// What makes the streams.
+    pub(crate) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, Ways> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Each alternative of one place with each of the next.
+fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<Chain>, UpstreamError> {
+    let mut chains: Vec<Vec<Proxy>> = vec![Vec::new()];
+    for alternatives in places.into_iter().filter(|place| !place.is_empty()) {
+        let longer = chains.iter().flat_map(|chain| {
+            alternatives.iter().map(|proxy| {
+                let mut chain = chain.clone();
+                chain.push(proxy.clone());
+                chain
+            })
+        });
+        chains = longer.take(MOST + 1).collect();
+    }
+    chains.retain(|chain| !chain.is_empty());
+    if chains.len() > MOST {
+        return Err(UpstreamError::Ways);
+    }
+    let named = |proxies: Vec<Proxy>| {
+        let names: Vec<String> = proxies.iter().map(Proxy::address).collect();
+        Chain {
+            name: names.join(" > ").into(),
+            proxies,
+        }
+    };
+    Ok(chains.into_iter().map(named).collect())
+}
+
+impl Unreached {
+    /// The error of each way that was tried; of a target that is none there is no error.
+    #[must_use]
+    pub fn errors(&self) -> &[Error] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("that is no host");
+        }
+        for (at, error) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str("; then ")?;
+            }
+            write!(f, "{error}")?;
+            let mut source = std::error::Error::source(error);
+            while let Some(cause) = source {
+                write!(f, ": {cause}")?;
+                source = cause.source();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unreached {}
