@@ -237,10 +237,7 @@ impl Store {
             let folder = self.root.open_folder(&above);
             folder.map_or(0, |folder| usage::counted(folder, name))
         });
-        match self.quota.has_room(bytes.saturating_sub(there)) {
-            true => Ok(()),
-            false => Err(self.quota.refuse()),
-        }
+        self.quota.admit(bytes, there)
     }
 
     /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
