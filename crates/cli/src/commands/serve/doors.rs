@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 
 use haul_serve::Server;
@@ -47,10 +48,7 @@ impl Doors {
         for address in &settings.listen {
             let more = bind(address, &options, &mut handed);
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
-                true => twice(
-                    &format!("-l {address}"),
-                    "every interface includes each of them",
-                ),
+                true => twice("-l", address, "every interface includes each of them"),
                 false => error.into(),
             })?;
             bound.extend(more);
@@ -133,17 +131,25 @@ pub(super) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
             };
             *port == local.port() && meets
         }
+        (ListenError::Running { path }, Local::Unix(Some(local))) => is_one(path, local),
         _ => false,
     };
     locals.iter().any(is_same)
 }
 
-/// An address that the command has given away already.
-pub(super) fn twice(flag: &str, why: &str) -> Trouble {
-    let told = format!("{flag} is taken by an earlier -l of this command");
-    Trouble::usage(told).hint(format!(
-        "leave one of them out, or take another port: {why}"
-    ))
+/// Whether two paths lead to one file, however they go there.
+fn is_one(path: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    whole(path).is_some_and(|path| whole(other) == Some(path))
+}
+
+/// An address that the command has given away already. `why` a port may be without being the same.
+pub(super) fn twice(flag: &str, address: &Address, why: &str) -> Trouble {
+    let told = format!("{flag} {address} is taken by an earlier -l of this command");
+    Trouble::usage(told).hint(match address {
+        Address::Unix { .. } => "leave one of them out, or name another path".to_owned(),
+        _ => format!("leave one of them out, or take another port: {why}"),
+    })
 }
 
 /// What a thread needs that the system did not give.
