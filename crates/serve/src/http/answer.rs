@@ -108,7 +108,7 @@ pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer
 }
 
 /// The disk is well, and others have to end first.
-fn short_of_descriptors() -> Answer {
+pub(crate) fn short_of_descriptors() -> Answer {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
     let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     answer

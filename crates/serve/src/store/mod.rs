@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub use disk::Disk;
 pub use error::StoreError;
 pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
-pub(crate) use list::{Member, modified};
+pub(crate) use list::{Member, Missed, modified};
 pub use media::Media;
 pub use object::Object;
 pub use options::{Durability, DurabilityError, StoreOptions};
