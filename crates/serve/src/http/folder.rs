@@ -49,15 +49,16 @@ pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> Format {
 pub(crate) async fn answer(line: Arc<Line>, asked: Asked) -> Answer {
     let (key, format) = (asked.key.clone(), asked.format);
     let is_head = asked.method == Method::HEAD;
-    let root = Arc::clone(line.server.store.root());
+    let store = Arc::clone(&line.server.store);
     let (disk, metrics) = (&line.server.disk, Arc::clone(&line.server.options.metrics));
     let threads = disk.clone();
     let made = disk.run(move || {
-        let folder = Folder::open(&root, asked.key.clone())?;
+        let open = || Folder::open(store.root(), asked.key.clone());
         if is_head {
-            return Ok(Ok(Body::Empty));
+            return store.sparing(open).map(|_| Ok(Body::Empty));
         }
-        let maker = watched(maker(folder, &asked)?, asked.key, metrics);
+        let maker = store.sparing(|| Ok(maker(open()?, &asked)?))?;
+        let maker = watched(maker, asked.key, metrics);
         Ok::<_, StoreError>(begun(maker).map(|maker| Body::Made(Made::new(maker, threads))))
     });
     let body = match made.await {
