@@ -38,7 +38,7 @@ impl Endpoint {
         };
         let bound = bind(address, &BindOptions::default(), &mut Handed::none());
         let bound = bound.map_err(|error| match is_own(&error, others) {
-            true => twice(&format!("--admin {address}"), "it has one of its own"),
+            true => twice("--admin", address, "it has one of its own"),
             false => error.into(),
         })?;
         Ok(Self { bound })
