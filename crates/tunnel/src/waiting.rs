@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::relay::{Early, End};
 
@@ -31,30 +31,29 @@ pub(crate) async fn while_it_waits<T>(
         return Ok(task.await);
     };
     let mut errors = pin!(socket.errors());
-    let mut room = BytesMut::new();
+    let mut said = Bytes::new();
     let mut is_listening = early.up.is_empty();
     let done = poll_fn(|cx| {
         if let Poll::Ready(done) = task.as_mut().poll(cx) {
             return Poll::Ready(Ok(done));
         }
         if is_listening {
-            room.resize(ROOM, 0);
-            let read = socket.poll_read(cx, &mut room);
-            room.truncate(match &read {
-                Poll::Ready(Ok(read)) => *read,
-                _ => 0,
-            });
-            match read {
+            // Not kept while nothing is said: many may wait for one proxy.
+            let mut room = [0; ROOM];
+            match socket.poll_read(cx, &mut room) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Left)),
-                Poll::Ready(Ok(_)) => is_listening = false,
+                Poll::Ready(Ok(read)) => {
+                    said = Bytes::copy_from_slice(&room[..read]);
+                    is_listening = false;
+                }
             }
         }
         errors.as_mut().poll(cx).map(|_| Err(Left))
     })
     .await?;
-    if !room.is_empty() {
-        early.up = Bytes::copy_from_slice(&room);
+    if !said.is_empty() {
+        early.up = said;
     }
     Ok(done)
 }

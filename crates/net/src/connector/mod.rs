@@ -164,20 +164,28 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        self.connect_to_last(&[proxy], url).await
+        let limit = self.shared.config.connect_timeout;
+        self.connect_to_last_within(limit, &[proxy], url).await
     }
 
-    /// The same, by way of the proxies before it. Without any there is nothing to connect to, which is [`Kind::Request`].
+    /// The same, by way of the proxies before it, in less time than the connect timeout. Without any there is nothing to connect to,
+    /// which is [`Kind::Request`].
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_to_last(&self, proxies: &[&Proxy], url: &Url) -> Result<Reached, Error> {
+    pub async fn connect_to_last_within(
+        &self,
+        limit: Duration,
+        proxies: &[&Proxy],
+        url: &Url,
+    ) -> Result<Reached, Error> {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::Request, url));
         };
         self.turn(&proxys(first)).await;
-        let by = Instant::now() + self.shared.config.connect_timeout;
-        self.door(last, before, (url, by)).await
+        let by = Instant::now() + limit;
+        let door = self.door(last, before, (url, by));
+        in_time(by, door, || timed_out(&proxys(last), Some(first), url)).await
     }
 
     /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.

@@ -103,6 +103,10 @@ impl Tcp {
         }
     }
 
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
     pub(super) fn gauge(&self) -> Gauge {
         self.gauge.clone()
     }

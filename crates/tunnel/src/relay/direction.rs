@@ -9,6 +9,7 @@ use bytes::{Buf, Bytes};
 use haul_plan::tunnel::{Bulk, Road};
 
 use super::end::{Sink, Source};
+use super::extent::Extent;
 use super::pipe::Piped;
 
 /// Bytes that are read at once. Shared by all relays of a thread.
@@ -54,11 +55,15 @@ pub(super) struct Direction {
     bulk: Bulk,
     /// Whether the other end may hold back what was written.
     is_unflushed: bool,
+    /// How much goes on.
+    extent: Extent,
+    /// Whether what came before is known to be within that.
+    is_measured: bool,
 }
 
 impl Direction {
     /// One whose first bytes have come, and perhaps all.
-    pub(super) fn new(early: Bytes, is_ended: bool) -> Self {
+    pub(super) fn new(early: Bytes, is_ended: bool, extent: Extent) -> Self {
         Self {
             stage: if is_ended {
                 Stage::Ending
@@ -69,6 +74,8 @@ impl Direction {
             piped: Piped::default(),
             bulk: Bulk::default(),
             is_unflushed: false,
+            extent,
+            is_measured: extent.is_all(),
         }
     }
 
@@ -84,6 +91,12 @@ impl Direction {
         (from, to): (&mut Source<'_>, &mut Sink<'_>),
         moved: &AtomicU64,
     ) -> Poll<Result<(), Fault>> {
+        if !self.is_measured {
+            self.is_measured = true;
+            let early = std::mem::take(&mut self.waiting);
+            let length = self.measure(&early)?;
+            self.waiting = early.slice(..length);
+        }
         for _ in 0..TURNS {
             if self.stage == Stage::Done {
                 return Poll::Ready(Ok(()));
@@ -96,7 +109,11 @@ impl Direction {
                 continue;
             }
             let came = match self.bulk.road() {
-                Road::Copy => self.poll_copy(cx, (from, to), moved),
+                Road::Copy => {
+                    // What was taken for bulk that is over; it is empty by now.
+                    self.piped.give_back();
+                    self.poll_copy(cx, (from, to), moved)
+                }
                 Road::Splice => self.poll_splice(cx, (from, to)),
             };
             match came {
@@ -142,8 +159,13 @@ impl Direction {
                 self.stage = Stage::Ending;
                 return Poll::Ready(Ok(()));
             }
-            self.bulk.moved(read, room.len());
-            let mut rest = &room[..read];
+            let mut rest = match self.extent.is_all() {
+                true => {
+                    self.bulk.moved(read, room.len());
+                    &room[..read]
+                }
+                false => &room[..self.measure(&room[..read])?],
+            };
             while !rest.is_empty() {
                 match to.poll_write(cx, rest) {
                     Poll::Ready(wrote) => {
@@ -181,17 +203,34 @@ impl Direction {
             self.piped.give_back();
             return Poll::Pending;
         };
-        match came.map_err(Fault::Reading)? {
+        match came {
+            Err(error) if is_unfit(&error) => {
+                self.piped.give_back();
+                self.bulk.forbid();
+                return Poll::Ready(Ok(()));
+            }
+            came => self.filled(came.map_err(Fault::Reading)?),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn filled(&mut self, bytes: usize) {
+        match bytes {
             0 => {
                 self.piped.give_back();
                 self.stage = Stage::Ending;
             }
             came => self.bulk.moved(came, ROOM),
         }
-        if self.bulk.road() == Road::Copy && self.piped.is_empty() {
-            self.piped.give_back();
+    }
+
+    /// How many of these bytes go on. What comes behind the last that does is the end: nobody reads it.
+    fn measure(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let length = self.extent.take(bytes).map_err(Fault::Reading)?;
+        if length < bytes.len() {
+            self.stage = Stage::Ending;
         }
-        Poll::Ready(Ok(()))
+        Ok(length)
     }
 
     fn wrote(&mut self, to: &Sink<'_>, bytes: usize, moved: &AtomicU64) {
@@ -207,4 +246,12 @@ impl Direction {
         }
         Poll::Pending
     }
+}
+
+/// Whether a socket is of a kind that has nothing to do with pipes: it has kept what it had.
+fn is_unfit(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
 }
