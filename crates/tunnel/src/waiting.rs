@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 
-use crate::relay::{Early, End};
+use crate::relay::{Early, End, with_room};
 
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
@@ -39,15 +39,16 @@ pub(crate) async fn while_it_waits<T>(
         }
         if is_listening {
             // Not kept while nothing is said: many may wait for one proxy.
-            let mut room = [0; ROOM];
-            match socket.poll_read(cx, &mut room) {
+            let read = with_room(|room| {
+                let read = socket.poll_read(cx, &mut room[..ROOM]);
+                read.map_ok(|read| Bytes::copy_from_slice(&room[..read]))
+            });
+            match read {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Left)),
-                Poll::Ready(Ok(read)) => {
-                    said = Bytes::copy_from_slice(&room[..read]);
-                    is_listening = false;
-                }
+                Poll::Ready(Ok(read)) if !read.is_empty() => said = read,
+                Poll::Ready(_) => return Poll::Ready(Err(Left)),
             }
+            is_listening = false;
         }
         errors.as_mut().poll(cx).map(|_| Err(Left))
     })

@@ -23,6 +23,11 @@ thread_local! {
     static ROOM_OF_THREAD: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
 }
 
+/// Lends the thread's room, which costs nothing and holds nothing.
+pub(crate) fn with_room<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
+    ROOM_OF_THREAD.with_borrow_mut(|room| use_it(room))
+}
+
 /// Why a direction cannot go on.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -84,12 +89,19 @@ impl Direction {
         self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
     }
 
-    /// Goes on as far as both ends let it. Ready when it is over.
+    /// Whether it is over.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Goes on as far as both ends let it. Ready when it is over. The last of the two to come to its end need not tell that to a socket,
+    /// which is closed at once.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         (from, to): (&mut Source<'_>, &mut Sink<'_>),
         moved: &AtomicU64,
+        is_last: bool,
     ) -> Poll<Result<(), Fault>> {
         if !self.is_measured {
             self.is_measured = true;
@@ -103,8 +115,10 @@ impl Direction {
             }
             ready!(self.poll_waiting(cx, to, moved))?;
             if self.stage == Stage::Ending {
-                // A peer that is gone has nobody to be told, and its own direction says why.
-                let _ = ready!(to.poll_shutdown(cx));
+                if to.is_buffered() || !is_last {
+                    // A peer that is gone has nobody to be told, and its own direction says why.
+                    let _ = ready!(to.poll_shutdown(cx));
+                }
                 self.stage = Stage::Done;
                 continue;
             }
@@ -153,7 +167,7 @@ impl Direction {
         (from, to): (&mut Source<'_>, &mut Sink<'_>),
         moved: &AtomicU64,
     ) -> Poll<Result<(), Fault>> {
-        ROOM_OF_THREAD.with_borrow_mut(|room| {
+        with_room(|room| {
             let read = ready!(from.poll_read(cx, room)).map_err(Fault::Reading)?;
             if read == 0 {
                 self.stage = Stage::Ending;

@@ -25,6 +25,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+pub(crate) use direction::with_room;
 use direction::{Direction, Fault};
 pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
@@ -95,8 +96,10 @@ async fn both(
     let mut down = Direction::new(early.down, false, Extent::ALL);
     let mut idle = idle.map(Idle::new);
     poll_fn(|cx| {
-        let first = up.poll(cx, (&mut client_in, &mut target_out), &moved.up);
-        let second = down.poll(cx, (&mut target_in, &mut client_out), &moved.down);
+        let ends = (&mut client_in, &mut target_out);
+        let first = up.poll(cx, ends, &moved.up, down.is_done());
+        let ends = (&mut target_in, &mut client_out);
+        let second = down.poll(cx, ends, &moved.down, up.is_done());
         match (first, second) {
             (Poll::Ready(Err(fault)), _) => {
                 return Poll::Ready(fault.at(Side::Client, Side::Target));
