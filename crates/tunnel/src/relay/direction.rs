@@ -84,6 +84,12 @@ impl Direction {
         self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
     }
 
+    /// Whether it has a pipe now.
+    #[cfg(test)]
+    pub(super) fn has_pipe(&self) -> bool {
+        self.piped.is_there()
+    }
+
     /// Goes on as far as both ends let it. Ready when it is over.
     pub(super) fn poll(
         &mut self,
