@@ -59,6 +59,8 @@ pub(super) struct Direction {
     extent: Extent,
     /// Whether what came before is known to be within that.
     is_measured: bool,
+    /// Whether the stream was cut off, and has no end of its own.
+    is_cut: bool,
 }
 
 impl Direction {
@@ -76,12 +78,18 @@ impl Direction {
             is_unflushed: false,
             extent,
             is_measured: extent.is_all(),
+            is_cut: false,
         }
     }
 
     /// Whether nobody reads now where it comes from, and so nobody would learn that it broke.
     pub(super) fn is_deaf(&self) -> bool {
         self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
+    }
+
+    /// What seems to be the end of its stream from here on is not passed on.
+    pub(super) fn forgo_end(&mut self) {
+        self.is_cut = true;
     }
 
     /// Whether it has a pipe now.
@@ -110,7 +118,9 @@ impl Direction {
             ready!(self.poll_waiting(cx, to, moved))?;
             if self.stage == Stage::Ending {
                 // A peer that is gone has nobody to be told, and its own direction says why.
-                let _ = ready!(to.poll_shutdown(cx));
+                if !self.is_cut {
+                    let _ = ready!(to.poll_shutdown(cx));
+                }
                 self.stage = Stage::Done;
                 continue;
             }

@@ -96,11 +96,16 @@ async fn both(
     let mut idle = idle.map(Idle::new);
     poll_fn(|cx| {
         let first = up.poll(cx, (&mut client_in, &mut target_out), &moved.up);
+        if let Poll::Ready(Err(fault)) = first {
+            if matches!(fault, Fault::Writing(_)) {
+                // Its error was told once, and now its stream seems to end: that is none. What it had said before is handed on.
+                down.forgo_end();
+                let _ = down.poll(cx, (&mut target_in, &mut client_out), &moved.down);
+            }
+            return Poll::Ready(fault.at(Side::Client, Side::Target));
+        }
         let second = down.poll(cx, (&mut target_in, &mut client_out), &moved.down);
         match (first, second) {
-            (Poll::Ready(Err(fault)), _) => {
-                return Poll::Ready(fault.at(Side::Client, Side::Target));
-            }
             (_, Poll::Ready(Err(fault))) => {
                 return Poll::Ready(fault.at(Side::Target, Side::Client));
             }

@@ -137,3 +137,16 @@ async fn a_relay_that_is_dropped_is_no_end_of_a_stream() {
     assert_eq!(error(&mut called).await, ConnectionReset);
     assert_eq!(error(&mut caller).await, ConnectionReset);
 }
+
+/// A server that has seen enough of an upload says why, and leaves: the client is to hear that.
+#[tokio::test]
+async fn e8_last_words_before_a_reset_are_handed_on_and_no_end_is() {
+    let (running, mut caller, mut called) = between().await;
+    fill(&mut caller).await;
+    say(&mut called, b"413 too much").await;
+    // Closed with something unread.
+    drop(called);
+    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(next(&mut caller, 12).await, b"413 too much");
+    assert_eq!(error(&mut caller).await, ConnectionReset);
+}
