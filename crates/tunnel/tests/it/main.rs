@@ -6,7 +6,6 @@
 )]
 
 mod answers;
-mod chains;
 mod engine;
 mod harness;
 mod http_listener;
