@@ -64,6 +64,8 @@ pub(super) struct Direction {
     extent: Extent,
     /// Whether what came before is known to be within that.
     is_measured: bool,
+    /// Whether the stream was cut off, and has no end of its own.
+    is_cut: bool,
 }
 
 impl Direction {
@@ -81,12 +83,24 @@ impl Direction {
             is_unflushed: false,
             extent,
             is_measured: extent.is_all(),
+            is_cut: false,
         }
     }
 
     /// Whether nobody reads now where it comes from, and so nobody would learn that it broke.
     pub(super) fn is_deaf(&self) -> bool {
         self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
+    }
+
+    /// What seems to be the end of its stream from here on is not passed on.
+    pub(super) fn forgo_end(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Whether it has a pipe now.
+    #[cfg(test)]
+    pub(super) fn has_pipe(&self) -> bool {
+        self.piped.is_there()
     }
 
     /// Whether it is over.
@@ -115,8 +129,8 @@ impl Direction {
             }
             ready!(self.poll_waiting(cx, to, moved))?;
             if self.stage == Stage::Ending {
-                if to.is_buffered() || !is_last {
-                    // A peer that is gone has nobody to be told, and its own direction says why.
+                // The last need not tell: it is closed at once. A peer that is gone has nobody to be told, and its own direction says why.
+                if !self.is_cut && (to.is_buffered() || !is_last) {
                     let _ = ready!(to.poll_shutdown(cx));
                 }
                 self.stage = Stage::Done;

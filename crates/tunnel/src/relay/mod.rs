@@ -96,14 +96,27 @@ async fn both(
     let mut down = Direction::new(early.down, false, Extent::ALL);
     let mut idle = idle.map(Idle::new);
     poll_fn(|cx| {
-        let ends = (&mut client_in, &mut target_out);
-        let first = up.poll(cx, ends, &moved.up, down.is_done());
-        let ends = (&mut target_in, &mut client_out);
-        let second = down.poll(cx, ends, &moved.down, up.is_done());
-        match (first, second) {
-            (Poll::Ready(Err(fault)), _) => {
-                return Poll::Ready(fault.at(Side::Client, Side::Target));
+        let first = up.poll(
+            cx,
+            (&mut client_in, &mut target_out),
+            &moved.up,
+            down.is_done(),
+        );
+        if let Poll::Ready(Err(fault)) = first {
+            if matches!(fault, Fault::Writing(_)) {
+                // Its error was told once, and now its stream seems to end: that is none. What it had said before is handed on.
+                down.forgo_end();
+                let _ = down.poll(cx, (&mut target_in, &mut client_out), &moved.down, false);
             }
+            return Poll::Ready(fault.at(Side::Client, Side::Target));
+        }
+        let second = down.poll(
+            cx,
+            (&mut target_in, &mut client_out),
+            &moved.down,
+            up.is_done(),
+        );
+        match (first, second) {
             (_, Poll::Ready(Err(fault))) => {
                 return Poll::Ready(fault.at(Side::Target, Side::Client));
             }

@@ -90,6 +90,12 @@ impl Piped {
         self.pipe.is_some()
     }
 
+    /// Whether there is a pipe.
+    #[cfg(test)]
+    pub(in crate::relay) fn is_there(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     pub(in crate::relay) fn is_empty(&self) -> bool {
         self.held == 0
     }

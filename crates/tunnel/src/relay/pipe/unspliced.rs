@@ -16,6 +16,11 @@ impl Piped {
         false
     }
 
+    #[cfg(test)]
+    pub(in crate::relay) fn is_there(&self) -> bool {
+        false
+    }
+
     pub(in crate::relay) fn is_empty(&self) -> bool {
         true
     }
