@@ -11,6 +11,9 @@ mod socks5;
 mod stream;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(not(target_os = "linux"))]
+#[path = "sys_none.rs"]
+mod sys;
 mod target;
 mod tcp;
 mod through;
@@ -28,6 +31,7 @@ use url::Url;
 use dns::Dns;
 pub use dns::{Pin, Resolver};
 pub use stream::Stream;
+pub use sys::set_low_water;
 pub use target::{ConnectorConfig, Family, Target, TargetError};
 pub use tcp::{Gauge, Tcp};
 

@@ -10,6 +10,7 @@ use haul_plan::tunnel::{Bulk, Road};
 
 use super::end::{Sink, Source};
 use super::extent::Extent;
+use super::gathering::Gathering;
 use super::pipe::Piped;
 
 /// Bytes that are read at once. Shared by all relays of a thread.
@@ -58,6 +59,8 @@ pub(super) struct Direction {
     piped: Piped,
     /// Which road bytes go.
     bulk: Bulk,
+    /// What is waited for to be worth a call.
+    gathering: Gathering,
     /// Whether the other end may hold back what was written.
     is_unflushed: bool,
     /// How much goes on.
@@ -80,6 +83,7 @@ impl Direction {
             waiting: early,
             piped: Piped::default(),
             bulk: Bulk::default(),
+            gathering: Gathering::default(),
             is_unflushed: false,
             extent,
             is_measured: extent.is_all(),
@@ -225,19 +229,37 @@ impl Direction {
             self.bulk.forbid();
             return Poll::Ready(Ok(()));
         }
-        let came = self.piped.poll_fill(cx, *from);
+        let mut came = self.piped.poll_fill(cx, *from);
+        if came.is_pending()
+            && self
+                .gathering
+                .poll(cx, *from, self.bulk.low_water())
+                .is_ready()
+        {
+            // It is taken as it is. If there is nothing, the stream has paused.
+            came = self.piped.fill_now(*from);
+            if came.is_pending() {
+                self.bulk.paused();
+                self.gathering.end(*from);
+            }
+        }
         let Poll::Ready(came) = came else {
             // Somebody else may want it meanwhile.
             self.piped.give_back();
             return Poll::Pending;
         };
+        self.gathering.came();
         match came {
             Err(error) if is_unfit(&error) => {
+                self.gathering.end(*from);
                 self.piped.give_back();
                 self.bulk.forbid();
                 return Poll::Ready(Ok(()));
             }
             came => self.filled(came.map_err(Fault::Reading)?),
+        }
+        if self.bulk.road() == Road::Copy {
+            self.gathering.end(*from);
         }
         Poll::Ready(Ok(()))
     }

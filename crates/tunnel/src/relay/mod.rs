@@ -13,6 +13,7 @@ mod end;
 mod end_io;
 mod ended;
 mod extent;
+mod gathering;
 mod pipe;
 mod socket;
 

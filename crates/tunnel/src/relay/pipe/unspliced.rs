@@ -33,6 +33,10 @@ impl Piped {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 
+    pub(in crate::relay) fn fill_now(&mut self, _: Socket<'_>) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
     pub(in crate::relay) fn poll_empty(
         &mut self,
         _: &mut Context<'_>,
