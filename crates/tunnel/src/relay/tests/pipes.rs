@@ -107,7 +107,7 @@ async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
     let ended = async {
         let (mut source, _) = from.split();
         let (_, mut sink) = to.split();
-        poll_fn(|cx| direction.poll(cx, (&mut source, &mut sink), &moved))
+        poll_fn(|cx| direction.poll(cx, (&mut source, &mut sink), &moved, false))
             .await
             .unwrap();
     };
