@@ -139,25 +139,22 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
     }
 }
 
-#[tokio::test]
-async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let offered = Arc::new(Mutex::new(Vec::new()));
-    let (seen, config) = (
-        Arc::clone(&offered),
-        authority.issue(&["imap.test"]).server(None),
-    );
+/// Names that were asked for, and whether a protocol was offered.
+type Hellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
+
+/// A mail server, and what its clients have said first.
+async fn imap(authority: &Authority) -> (Far, Hellos) {
+    let hellos = Hellos::default();
+    let seen = Arc::clone(&hellos);
+    let config = authority.issue(&["imap.test"]).server(None);
     let server = Far::doing(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
-            let start = LazyConfigAcceptor::new(Default::default(), stream)
-                .await
-                .unwrap();
+            let start = LazyConfigAcceptor::new(Default::default(), stream).await;
+            let start = start.unwrap();
             let hello = start.client_hello();
-            seen.lock().unwrap().push((
-                hello.server_name().map(str::to_owned),
-                hello.alpn().is_some(),
-            ));
+            let name = hello.server_name().map(str::to_owned);
+            seen.lock().unwrap().push((name, hello.alpn().is_some()));
             let Ok(mut stream) = start.into_stream(config).await else {
                 return;
             };
@@ -169,6 +166,13 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
         }
     })
     .await;
+    (server, hellos)
+}
+
+#[tokio::test]
+async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (server, hellos) = imap(&authority).await;
     let proxy = HttpProxy::builder()
         .route("imap.test:993", server.address)
         .route("other.test:993", server.address)
@@ -189,10 +193,8 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
     client.shutdown().await.unwrap();
     assert_eq!(heard(&mut client).await, b"");
     assert!(stand.lines.line(0).await.contains("\"closed\""));
-    assert_eq!(
-        *offered.lock().unwrap(),
-        [(Some("imap.test".to_owned()), false)]
-    );
+    let hello = (Some("imap.test".to_owned()), false);
+    assert_eq!(*hellos.lock().unwrap(), [hello]);
     for (to, tls, words) in [
         (
             "imap.test:993",
