@@ -187,7 +187,7 @@ impl Stand {
 }
 
 /// Until something is so. Others have their turn meanwhile.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
+pub(crate) async fn until(is_so: impl Fn() -> bool + Send + Sync) {
     let so = async {
         while !is_so() {
             tokio::task::yield_now().await;

@@ -1,5 +1,6 @@
 //! Proxies that will not, and those that are not there: rows E5 and E6.
 
+use std::slice::from_ref;
 use std::time::Duration;
 
 use haul_lab::{HttpProxy, NameReply, NameServer, Silent, SocksProxy, SocksQuirk, When, breakage};
@@ -130,8 +131,8 @@ async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
     for places in [
         &[&[silent.clone()][..]][..],
         &[&[silent.replace("http:", "https:")]],
-        &[&[good.url()], &[silent.clone()]],
-        &[&[silent.clone()], &[good.url()]],
+        &[&[good.url()], from_ref(&silent)],
+        &[from_ref(&silent), &[good.url()]],
         &[&[good.url()], &[silent.replace("http:", "https:")]],
         &[&[silent.clone(), silent.clone(), silent.clone()]],
     ] {
@@ -150,10 +151,10 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
     let mute = Far::doing(|stream, _| hold(stream)).await;
     let (silent, behind) = (mute.proxy(), nobody());
     for places in [
-        &[&[silent.clone()][..], &[behind.clone()]][..],
+        &[from_ref(&silent), from_ref(&behind)][..],
         &[
             &[silent.clone(), silent.clone(), silent.clone()],
-            &[behind.clone()],
+            from_ref(&behind),
         ],
         &[&[silent.replace("http:", "https:")]],
     ] {

@@ -26,7 +26,7 @@ impl Way {
     }
 
     /// Goes on until something is so, after it has been polled.
-    async fn until(&mut self, is_so: impl Fn(&Direction, u64) -> bool) {
+    async fn until(&mut self, is_so: impl Fn(&Direction, u64) -> bool + Send + Sync) {
         let (mut source, _) = self.from.split();
         let (_, mut sink) = self.to.split();
         let reached = poll_fn(|cx| {

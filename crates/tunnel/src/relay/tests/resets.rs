@@ -83,7 +83,7 @@ async fn e8_a_reset_after_the_end_of_a_stream_is_seen() {
 
 #[tokio::test]
 async fn e8_one_who_closes_with_something_unread_has_reset() {
-    let (running, mut caller, mut called) = between().await;
+    let (running, caller, mut called) = between().await;
     say(&mut called, b"said").await;
     called.set_nodelay(true).unwrap();
     // All of it is there before it is left unread.

@@ -22,7 +22,7 @@ async fn secured() -> (End, TlsStream<TcpStream>) {
         port: listener.local_addr().unwrap().port(),
     };
     let url = target.url().unwrap();
-    let dialled = async {
+    let dialled = Box::pin(async {
         let reached = connector.connect(&target, &[], &url).await.unwrap();
         let peer = TlsPeer {
             host: &target.host,
@@ -30,7 +30,7 @@ async fn secured() -> (End, TlsStream<TcpStream>) {
             offer: Offer::Nothing,
         };
         connector.secure(reached, peer, &url).await.unwrap().stream
-    };
+    });
     let accepted = async {
         acceptor
             .accept(listener.accept().await.unwrap().0)
