@@ -45,6 +45,7 @@ impl Doors {
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
                 true => twice(
                     &format!("-l {address}"),
+                    "-l",
                     "every interface includes each of them",
                 ),
                 false => error.into(),

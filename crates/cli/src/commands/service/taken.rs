@@ -33,9 +33,9 @@ pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
     locals.iter().any(is_same)
 }
 
-/// An address that the command has given away already.
-pub(crate) fn twice(flag: &str, why: &str) -> Trouble {
-    let told = format!("{flag} is taken by an earlier -l of this command");
+/// An address that the command has given away already, by what stood before.
+pub(crate) fn twice(flag: &str, before: &str, why: &str) -> Trouble {
+    let told = format!("{flag} is taken by an earlier {before} of this command");
     Trouble::usage(told).hint(format!(
         "leave one of them out, or take another port: {why}"
     ))
