@@ -7,7 +7,6 @@
 mod attend;
 mod banner;
 mod doors;
-mod ebb;
 mod ending;
 mod folder;
 mod reload;

@@ -80,7 +80,12 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     drop(entered);
     let exit = runtime.block_on(async {
         told(notify.ready());
-        let attendant = Attendant::new(doors, (args, passwords), log.clone(), &notify);
+        let attendant = Attendant::new(
+            (doors, engine.clone()),
+            (args, passwords),
+            log.clone(),
+            &notify,
+        );
         let doors = attendant.attend(&settings.running, &mut signals).await;
         told(notify.stopping());
         let exit = ending::end(&engine, &running, &mut signals).await;

@@ -127,6 +127,16 @@ fn holds(file: &[u8], words: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, SettingError> {
+        super::identity(&Names {
+            flags: "--",
+            cacert: None,
+            insecure: false,
+            cert,
+            key,
+        })
+    }
+
     #[test]
     fn a_key_may_be_in_the_certificates_file_and_must_be_plain() {
         let dir = tempfile::tempdir().unwrap();
@@ -140,15 +150,6 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n",
         );
         let cert = write("cert", "-----BEGIN CERTIFICATE-----\n");
-        let identity = |cert, key| {
-            identity(&Names {
-                flags: "--",
-                cacert: None,
-                insecure: false,
-                cert,
-                key,
-            })
-        };
         let found = identity(Some(both.as_path()), None).unwrap().unwrap();
         assert_eq!(found.key, found.certificates);
         assert!(identity(Some(&cert), None).is_err() && identity(None, Some(&both)).is_err());
@@ -156,8 +157,7 @@ mod tests {
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
         ] {
-            let key = write("key", encrypted);
-            let error = identity(Some(&cert), Some(&key)).unwrap_err();
+            let error = identity(Some(&cert), Some(&write("key", encrypted))).unwrap_err();
             assert!(error.to_string().ends_with("key is encrypted"), "{error}");
             assert!(error.advice().unwrap().contains("openssl pkey"));
         }

@@ -95,7 +95,14 @@ impl TunnelSettings {
         let planned = wanted.into_iter().map(|(listen, local, wishes)| {
             planned((listen, local), wishes.as_ref().unwrap_or(&all), &mut ways)
         });
-        let tunnels = planned.collect::<Result<_, _>>()?;
+        let tunnels: Vec<Planned> = planned.collect::<Result<_, _>>()?;
+        let is_warm = tunnels.iter().any(|planned| planned.warm.is_some());
+        if told.flags.warm_idle.is_some() && !is_warm {
+            return Err(
+                SettingError::new("--warm-idle, and no connections are kept ready")
+                    .hint("--warm N keeps N of them"),
+            );
+        }
         let mut warnings = told.warnings();
         warnings.extend(told.running.descriptors(limits::open_files()));
         Ok(Self {
@@ -227,12 +234,6 @@ fn planned(
     ways: &mut Ways<'_>,
 ) -> Result<Planned, SettingError> {
     let ready = wishes.warm.unwrap_or(0);
-    if ready == 0 && wishes.warm.is_none() && wishes.warm_idle.is_some() {
-        return Err(
-            SettingError::new("--warm-idle, and no connections are kept ready")
-                .hint("--warm N keeps N of them"),
-        );
-    }
     let is_forward = matches!(local, Local::Forward(_));
     let warm = (ready > 0 && is_forward).then(|| ReserveOptions {
         ready,

@@ -51,6 +51,11 @@ impl ValueError {
         }
     }
 
+    /// A value of a file's that is wrong in a way that no flag's is.
+    pub(crate) fn of(text: &str) -> Self {
+        Self::new(text)
+    }
+
     /// A time that is less than `least`.
     pub(super) fn too_short(text: &str, least: &str) -> Self {
         Self::new(format!("{} is too short", quoted(text))).hint(format!("the least is {least}"))

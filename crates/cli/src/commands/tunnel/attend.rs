@@ -5,19 +5,27 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haul_service::listen::Notify;
 use haul_service::observe::Log;
+use haul_tunnel::Engine;
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::banner::strangers;
 use super::doors::Doors;
 use crate::args::TunnelArgs;
+use crate::commands::service::ebb::Ebb;
 use crate::commands::service::manager::told;
 use crate::commands::service::trouble::Trouble;
+use crate::heap;
 use crate::message::{harmless, note, warning_text};
 use crate::settings::{Passwords, RunningSettings, SettingError, TunnelSettings};
 use crate::signals::{ServerSignals, Wanted};
+
+/// How often it is looked whether memory may be given back.
+const CALM: Duration = Duration::from_millis(500);
 
 /// Settings that were read again.
 type Again = Result<TunnelSettings, SettingError>;
@@ -34,22 +42,49 @@ pub(super) struct Attendant<'a> {
     log: Option<Arc<Log>>,
     /// Who started us may want to know.
     notify: &'a Notify,
-    /// What is read on another thread.
-    reading: JoinSet<Again>,
+    /// What is done on other threads.
+    chores: JoinSet<Chore>,
+    /// Whether settings are being read, and whether they are to be read once more after that.
+    is_reading: bool,
+    is_wanted: bool,
+    /// When connections have left memory behind.
+    tide: Tide,
+}
+
+/// A chore that is done.
+#[derive(Debug)]
+enum Chore {
+    /// Settings were read.
+    Read(Box<Again>),
+    /// Memory was given back.
+    GivenBack,
 }
 
 /// What happened.
 enum Happening {
     /// A signal.
     Asked(Wanted),
-    /// Settings were read, or the reader panicked.
-    Read(Box<Result<Again, JoinError>>),
+    /// It is time to look how calm it is.
+    Calm,
+    /// A chore is done, or panicked.
+    Done(Result<Chore, JoinError>),
+}
+
+/// How connections come and go. Either leaves memory behind: what making one has needed, and what it had.
+#[derive(Debug)]
+struct Tide {
+    engine: Engine,
+    /// How many there were at the last look.
+    there_were: usize,
+    /// How many have come or gone between looks.
+    turns: u64,
+    ebb: Ebb,
 }
 
 impl<'a> Attendant<'a> {
     /// Of a tunnel that runs.
     pub(super) fn new(
-        doors: Doors,
+        (doors, engine): (Doors, Engine),
         (args, passwords): (&TunnelArgs, Arc<Passwords>),
         log: Option<Arc<Log>>,
         notify: &'a Notify,
@@ -60,7 +95,15 @@ impl<'a> Attendant<'a> {
             passwords,
             log,
             notify,
-            reading: JoinSet::new(),
+            chores: JoinSet::new(),
+            is_reading: false,
+            is_wanted: false,
+            tide: Tide {
+                engine,
+                there_were: 0,
+                turns: 0,
+                ebb: Ebb::default(),
+            },
         }
     }
 
@@ -70,13 +113,17 @@ impl<'a> Attendant<'a> {
         running: &RunningSettings,
         signals: &mut ServerSignals,
     ) -> Doors {
+        let mut calm = interval(CALM);
+        calm.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let happening = tokio::select! {
                 wanted = signals.next() => Happening::Asked(wanted),
-                Some(read) = self.reading.join_next() => Happening::Read(Box::new(read)),
+                _ = calm.tick() => Happening::Calm,
+                Some(done) = self.chores.join_next() => Happening::Done(done),
             };
             if self.on(happening, running).is_break() {
-                self.reading.detach_all();
+                // What a chore still does harms nobody.
+                self.chores.detach_all();
                 return self.doors;
             }
         }
@@ -85,22 +132,40 @@ impl<'a> Attendant<'a> {
     fn on(&mut self, happening: Happening, running: &RunningSettings) -> ControlFlow<()> {
         match happening {
             Happening::Asked(Wanted::End) => return ControlFlow::Break(()),
-            Happening::Asked(Wanted::Reload) => {
-                told(self.notify.reloading());
-                if let Some(log) = &self.log {
-                    log.reopen();
-                }
-                let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
-                self.reading
-                    .spawn_blocking(move || TunnelSettings::resolve(&args, &passwords));
+            // What was read may be older than the signal.
+            Happening::Asked(Wanted::Reload) if self.is_reading => self.is_wanted = true,
+            Happening::Asked(Wanted::Reload) => self.read(),
+            Happening::Calm if self.tide.has_gone() => {
+                self.chores.spawn_blocking(|| {
+                    heap::give_back();
+                    Chore::GivenBack
+                });
             }
-            // Readers are never aborted here, so it panicked: the bug is passed on.
-            Happening::Read(read) => match *read {
-                Ok(again) => self.again(again, running),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            },
+            Happening::Calm | Happening::Done(Ok(Chore::GivenBack)) => {}
+            Happening::Done(Ok(Chore::Read(again))) => {
+                self.is_reading = false;
+                self.again(*again, running);
+                if std::mem::take(&mut self.is_wanted) {
+                    self.read();
+                }
+            }
+            // Chores are never aborted here, so it panicked: the bug is passed on.
+            Happening::Done(Err(error)) => std::panic::resume_unwind(error.into_panic()),
         }
         ControlFlow::Continue(())
+    }
+
+    /// Begins to read settings again, and a new log.
+    fn read(&mut self) {
+        told(self.notify.reloading());
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+        self.is_reading = true;
+        let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
+        self.chores.spawn_blocking(move || {
+            Chore::Read(Box::new(TunnelSettings::resolve(&args, &passwords)))
+        });
     }
 
     /// Does what new settings say, or says why not.
@@ -142,5 +207,15 @@ impl<'a> Attendant<'a> {
             );
         }
         warnings
+    }
+}
+
+impl Tide {
+    /// Whether many came or went, and hardly any do now.
+    fn has_gone(&mut self) -> bool {
+        let there_are = self.engine.connections();
+        self.turns += there_are.abs_diff(self.there_were) as u64;
+        self.there_were = there_are;
+        self.ebb.is_time(self.turns)
     }
 }

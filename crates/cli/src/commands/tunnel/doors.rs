@@ -71,11 +71,7 @@ impl Doors {
     /// Opens them all, or none.
     pub(super) fn open(&mut self, planned: &[Planned]) -> Result<(), Trouble> {
         let each: Vec<&Planned> = planned.iter().collect();
-        let bound = self.bind(&each)?;
-        for (planned, bound) in each.into_iter().zip(bound) {
-            let opened = self.lead(planned, bound)?;
-            self.open.push(opened);
-        }
+        self.open = self.begin(&each)?;
         Ok(())
     }
 
@@ -85,12 +81,8 @@ impl Doors {
         let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
         let change = Change::between(&are, &wanted);
         let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
-        let bound = self.bind(&new)?;
+        let begun = self.begin(&new)?;
         let mut changed = Changed::default();
-        let mut begun = Vec::new();
-        for (planned, bound) in new.into_iter().zip(bound) {
-            begun.push(self.lead(planned, bound)?);
-        }
         let mut before: Vec<Option<Opened>> = self.open.drain(..).map(Some).collect();
         let mut now: Vec<Option<Opened>> = planned.iter().map(|_| None).collect();
         for (old, new) in change.stay {
@@ -128,6 +120,22 @@ impl Doors {
     /// Sockets that were handed over in vain.
     pub(super) fn left(&self) -> Vec<String> {
         self.handed.names()
+    }
+
+    /// Listens on all of these and lets clients in, or on none.
+    fn begin(&mut self, planned: &[&Planned]) -> Result<Vec<Opened>, Trouble> {
+        let bound = self.bind(planned)?;
+        let mut begun: Vec<Opened> = Vec::new();
+        for (planned, bound) in planned.iter().zip(bound) {
+            match self.lead(planned, bound) {
+                Ok(opened) => begun.push(opened),
+                Err(trouble) => {
+                    begun.iter().for_each(|opened| opened.door.close());
+                    return Err(trouble);
+                }
+            }
+        }
+        Ok(begun)
     }
 
     /// Listens on all of these, or on none.

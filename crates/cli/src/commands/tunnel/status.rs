@@ -23,11 +23,17 @@ pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
         None => own(),
     };
     if all.is_empty() {
-        let told = Trouble::failed("no haul tunnel of yours is running");
-        return Err(told.hint(match folder() {
-            Some(_) => "--admin ADDRESS asks another user's, if it was started with that",
-            None => "they are found in $XDG_RUNTIME_DIR, which is not set; --admin ADDRESS asks one that was started with that",
-        }));
+        let (text, hint) = match folder() {
+            Some(_) => (
+                "no haul tunnel of yours is running",
+                "--admin ADDRESS asks another user's, if it was started with that",
+            ),
+            None => (
+                "it is not known which haul tunnels are running: XDG_RUNTIME_DIR, where they are found, is not set",
+                "--admin ADDRESS asks one that was started with that",
+            ),
+        };
+        return Err(Trouble::failed(text).hint(hint));
     }
     let printed = match args.json {
         true => output::lines(all.iter().map(json)),

@@ -13,9 +13,11 @@ use toml::de::DeTable;
 
 use super::running::{NetrcWish, RunningWishes};
 use super::table::{Source, Table, Value};
+use super::way;
 use super::wishes::{LoginWish, Place, TlsWish, Wishes};
 use crate::args::{
-    Duration, Field, MaybeTime, Resolve, User, ValueError, listen, many, ready, target, threads,
+    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, listen, many, ready, target,
+    threads,
 };
 use crate::settings::{SettingError, exposed};
 
@@ -32,10 +34,13 @@ pub(crate) struct Config {
     /// Its tunnels, in their order.
     pub(crate) tunnels: Vec<Listed>,
     /// Proxies by their names.
-    pub(crate) proxies: BTreeMap<String, Named>,
+    pub(crate) proxies: Proxies,
     /// What is likely not meant.
     pub(crate) warnings: Vec<String>,
 }
+
+/// Proxies by their names.
+pub(super) type Proxies = BTreeMap<String, Named>;
 
 /// A tunnel of a file's.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,11 +87,12 @@ impl Config {
             source.wrong(&place, error.message())
         })?;
         let table = source.table(&parsed);
+        let proxies = proxies(&table)?;
         let config = Self {
-            all: wishes(&table)?,
+            all: wishes(&table, &proxies)?,
             running: running(&table)?,
-            tunnels: tunnels(&table)?,
-            proxies: proxies(&table)?,
+            tunnels: tunnels(&table, &proxies)?,
+            proxies,
             warnings: Vec::new(),
         };
         table.finish()?;
@@ -130,13 +136,13 @@ fn text(path: &Path) -> Result<String, SettingError> {
 }
 
 /// What the file as a whole or one of its tunnels wishes.
-fn wishes(table: &Table<'_>) -> Result<Wishes, SettingError> {
+fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> {
     let family = |name, family| {
         let wanted = table.read(&[name], Value::flag)?;
         Ok::<_, SettingError>(wanted.filter(|wanted| *wanted).map(|_| family))
     };
     Ok(Wishes {
-        proxies: table.read(&["proxy"], places)?,
+        proxies: table.read(&["proxy"], |value| places(value, proxies))?,
         login: login(table)?,
         headers: headers(table)?,
         proxy_tls: TlsWish {
@@ -171,7 +177,8 @@ fn maybe_time(table: &Table<'_>, name: &'static str) -> Result<Option<MaybeTime>
 }
 
 /// Places in a row; in each a text with commas, or a list, of alternatives.
-fn places(value: Value<'_>) -> Result<Vec<Place>, SettingError> {
+fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingError> {
+    let whole = value.clone();
     let place = |value: Value<'_>| {
         if !value.is_list() {
             return value.text().map(Place::of);
@@ -182,7 +189,20 @@ fn places(value: Value<'_>) -> Result<Vec<Place>, SettingError> {
         });
         texts.collect::<Result<_, _>>().map(Place)
     };
-    value.each().into_iter().map(place).collect()
+    let places: Vec<Place> = value
+        .each()
+        .into_iter()
+        .map(place)
+        .collect::<Result<_, _>>()?;
+    // Told here, where the line is known; it is done again where flags have their say.
+    way::written(&places, proxies).map_err(|error| {
+        let told = whole.wrong(error.to_string().trim_start_matches("-p: "));
+        match error.advice() {
+            Some(advice) => told.hint(advice.to_owned()),
+            None => told,
+        }
+    })?;
+    Ok(places)
 }
 
 fn login(table: &Table<'_>) -> Result<LoginWish, SettingError> {
@@ -239,7 +259,7 @@ fn running(table: &Table<'_>) -> Result<RunningWishes, SettingError> {
         threads: table.read(&["threads"], |value| value.parsed(threads))?,
         netrc: file
             .map(NetrcWish::File)
-            .or(home.then_some(NetrcWish::Home)),
+            .or_else(|| home.then_some(NetrcWish::Home)),
     })
 }
 
@@ -262,19 +282,19 @@ fn address(value: Value<'_>) -> Result<Address, SettingError> {
     })
 }
 
-fn tunnels(table: &Table<'_>) -> Result<Vec<Listed>, SettingError> {
+fn tunnels(table: &Table<'_>, proxies: &Proxies) -> Result<Vec<Listed>, SettingError> {
     let Some(value) = table.key(&["tunnel"])? else {
         return Ok(Vec::new());
     };
     let each = value.each().into_iter();
-    each.map(|value| tunnel(&value.table()?)).collect()
+    each.map(|value| tunnel(&value.table()?, proxies)).collect()
 }
 
-fn tunnel(table: &Table<'_>) -> Result<Listed, SettingError> {
+fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> {
     let listen = table.read(&["listen"], address)?;
     let forward = table.read(&["target"], |value| value.parsed(target))?;
     let kind = table.read(&["kind"], kind)?;
-    let wishes = wishes(table)?;
+    let wishes = wishes(table, proxies)?;
     table.finish()?;
     let local = match (forward, kind) {
         (Some(target), None) => Local::Forward(target),
@@ -310,7 +330,7 @@ fn kind(value: Value<'_>) -> Result<Local, SettingError> {
     }
 }
 
-fn proxies(table: &Table<'_>) -> Result<BTreeMap<String, Named>, SettingError> {
+fn proxies(table: &Table<'_>) -> Result<Proxies, SettingError> {
     let Some(value) = table.key(&["proxies"])? else {
         return Ok(BTreeMap::new());
     };
@@ -323,7 +343,16 @@ fn proxies(table: &Table<'_>) -> Result<BTreeMap<String, Named>, SettingError> {
 }
 
 fn named(table: &Table<'_>) -> Result<Named, SettingError> {
-    let url = table.read(&["url"], Value::text)?;
+    let url = table.read(&["url"], |value| {
+        value.clone().parsed(|text| {
+            let proxy: ProxyUrl = text.parse()?;
+            proxy
+                .0
+                .map(|_| ())
+                .ok_or_else(|| ValueError::of("it is empty"))
+        })?;
+        value.text()
+    })?;
     let named = Named {
         url: Secret::new(url.unwrap_or_default().to_owned()),
         login: login(table)?,

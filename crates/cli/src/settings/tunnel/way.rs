@@ -2,7 +2,6 @@
 //!
 //! Tunnels that wish the same share a way, and so what is learned on it: which alternative works, what a proxy wants to see.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use haul_net::{
@@ -12,7 +11,7 @@ use haul_net::{
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
 use http::HeaderMap;
 
-use super::file::Named;
+use super::file::{Named, Proxies};
 use super::login::Logins;
 use super::wishes::{Place, TlsWish, Wishes};
 use crate::args::{Field, Resolve};
@@ -34,7 +33,7 @@ pub(crate) struct Way {
 #[derive(Debug)]
 pub(super) struct Ways<'a> {
     /// Proxies by name.
-    pub(super) named: &'a BTreeMap<String, Named>,
+    pub(super) named: &'a Proxies,
     /// Who we are.
     pub(super) logins: Logins<'a>,
     /// What the environment says of proxies.
@@ -67,7 +66,7 @@ impl Ways<'_> {
     }
 
     fn make(&self, wishes: &Wishes) -> Result<Way, SettingError> {
-        let rules = self.rules()?;
+        let rules = self.rules(wishes.proxies.is_some())?;
         let proxies = self.proxies(wishes, rules.https)?;
         let no_proxy = wishes.no_proxy.as_deref();
         let no_proxy = no_proxy.map_or(rules.no_proxy, NoProxy::parse);
@@ -93,8 +92,13 @@ impl Ways<'_> {
         })
     }
 
-    fn rules(&self) -> Result<ProxyRules, SettingError> {
-        ProxyRules::from_environment(self.environment).map_err(|(name, error)| {
+    /// What the environment says; where a proxy is named, nothing of others that may be wrong there.
+    fn rules(&self, is_named: bool) -> Result<ProxyRules, SettingError> {
+        let read = |name: &str| {
+            let is_list = name.eq_ignore_ascii_case("no_proxy");
+            (is_list || !is_named).then(|| (self.environment)(name))?
+        };
+        ProxyRules::from_environment(read).map_err(|(name, error)| {
             SettingError::new(format!("the variable {name} cannot be used"))
                 .because(error)
                 .hint("-p '' goes without")
@@ -108,7 +112,7 @@ impl Ways<'_> {
         environment: Option<Proxy>,
     ) -> Result<Vec<Vec<Proxy>>, SettingError> {
         let places = match &wishes.proxies {
-            Some(places) => self.places(places)?,
+            Some(places) => written(places, self.named)?,
             None => {
                 let proxy = environment.ok_or_else(no_proxy)?;
                 vec![vec![(proxy, None)]]
@@ -123,6 +127,14 @@ impl Ways<'_> {
             let told = "there is no TLS with the first proxy, and so nothing for certificates";
             return Err(SettingError::new(told).hint("https://HOST:PORT is a proxy over TLS"));
         }
+        let takes_fields = |(proxy, _): &(Proxy, _)| proxy.is_http();
+        let takes_fields = places
+            .first()
+            .is_some_and(|place| place.iter().any(takes_fields));
+        if !wishes.headers.is_empty() && !takes_fields {
+            let told = "-H, and the first proxy is none of HTTP";
+            return Err(SettingError::new(told).hint("a SOCKS proxy takes no header fields"));
+        }
         let number = places.into_iter().enumerate();
         number
             .map(|(number, place)| {
@@ -132,27 +144,6 @@ impl Ways<'_> {
                 each.collect()
             })
             .collect()
-    }
-
-    /// The proxies as they are written, with what the file says of those that have a name there.
-    #[expect(
-        clippy::type_complexity,
-        reason = "places of alternatives, each with its entry"
-    )]
-    fn places(&self, places: &[Place]) -> Result<Vec<Vec<(Proxy, Option<&Named>)>>, SettingError> {
-        if places.len() == 1 && places[0].is_none() {
-            return Ok(Vec::new());
-        }
-        let each = |place: &Place| {
-            let each = place.0.iter().zip(0..);
-            each.map(|(text, at)| {
-                let named = self.named.get(text.expose());
-                let text = named.map_or(text, |named| &named.url);
-                Ok((proxy(text, at)?, named))
-            })
-            .collect()
-        };
-        places.iter().map(each).collect()
     }
 
     /// A proxy with all that belongs to it.
@@ -190,6 +181,29 @@ impl Ways<'_> {
             ..proxy
         })
     }
+}
+
+/// A proxy, with what the file says of it if it has a name there.
+type Written<'a> = (Proxy, Option<&'a Named>);
+
+/// The proxies of each place as they are written. An empty text alone is none.
+pub(super) fn written<'a>(
+    places: &[Place],
+    named: &'a Proxies,
+) -> Result<Vec<Vec<Written<'a>>>, SettingError> {
+    if places.len() == 1 && places[0].is_none() {
+        return Ok(Vec::new());
+    }
+    let each = |place: &Place| {
+        let each = place.0.iter().zip(0..);
+        each.map(|(text, at)| {
+            let named = named.get(text.expose());
+            let text = named.map_or(text, |named| &named.url);
+            Ok((proxy(text, at)?, named))
+        })
+        .collect()
+    };
+    places.iter().map(each).collect()
 }
 
 /// What of the wishes makes a way; the rest may differ between tunnels that share one.
