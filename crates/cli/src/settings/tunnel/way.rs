@@ -11,6 +11,7 @@ use haul_net::{
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
 use http::HeaderMap;
 
+use super::Environment;
 use super::file::{Named, Proxies};
 use super::login::Logins;
 use super::wishes::{Place, TlsWish, Wishes};
@@ -37,7 +38,7 @@ pub(super) struct Ways<'a> {
     /// Who we are.
     pub(super) logins: Logins<'a>,
     /// What the environment says of proxies.
-    pub(super) environment: fn(&str) -> Option<String>,
+    pub(super) environment: Environment,
     /// Those that there are, by what was wished.
     pub(super) made: Vec<(Wishes, Way)>,
 }
@@ -294,16 +295,10 @@ fn proxy_tls(wish: &TlsWish) -> Result<ProxyTls, SettingError> {
 }
 
 fn target_tls(wishes: &Wishes) -> Result<TlsOptions, SettingError> {
-    if wishes.target_tls != Some(true) {
-        return match wishes.tls == TlsWish::default() {
-            true => Ok(TlsOptions::default()),
-            false => Err(SettingError::new(
-                "there is no TLS with the target, and so nothing for certificates",
-            )
-            .hint("--target-tls speaks it; --proxy-cacert and the like are for the proxy")),
-        };
+    match wishes.target_tls {
+        Some(true) => client_tls(wishes.tls.names("--")),
+        _ => Ok(TlsOptions::default()),
     }
-    client_tls(wishes.tls.names("--"))
 }
 
 impl TlsWish {
