@@ -233,6 +233,10 @@ impl Told {
 /// What flags listen on; nothing is wished of those that is not wished of all.
 fn flagged(args: &TunnelArgs) -> Result<Vec<(Address, Local, Option<Wishes>)>, SettingError> {
     let specs = args.specs.iter().zip(1..).map(|(text, number)| {
+        if text == "status" {
+            return Err(SettingError::new("status stands among the SPECs")
+                .hint("haul tunnel status takes --admin and --json alone"));
+        }
         let spec: Spec = text.parse().map_err(|error| wrong_spec(number, &error))?;
         Ok((spec.listen, Local::Forward(spec.target), None))
     });

@@ -225,66 +225,71 @@ fn tunnels_that_wish_the_same_share_a_way() {
     assert!(shares(0, 1) && !shares(0, 2));
 }
 
+/// Files that cannot be read as they stand.
+const MISTAKES: &[&str] = &[
+    "proxy = \n",
+    "proxy \"a:1\"",
+    "proxy = \"s3cret",
+    "proxy = \"a:1\"\nproxy = \"b:1\"",
+    "\nprosy = \"a:1\"",
+    "zzz = 1",
+    "proxy = 5",
+    "proxy = [\"a:1\", \"ftp://me:s3cret@p\"]",
+    "proxy = \"http://me:s3,cret@p:1\"",
+    "proxy = [\"a:1\", \"\"]",
+    "direct-fallback = \"yes\"",
+    "idle-timeout = \"5x\"",
+    "warm = -1",
+    "user = \":s3cret\"",
+    "user = \"a\"\nproxy-user = \"b\"",
+    "headers = [\"X-A: b\", \"s3cret\"]",
+    "resolve = \"nowhere\"",
+    "ipv4 = true\nipv6 = true",
+    "log-format = \"xml\"",
+    "admin = \"::1\"",
+    "max-connections = 0",
+    "[[tunnel]]\ntarget = \"t:1\"",
+    "[[tunnel]]\nlisten = \"1\"",
+    "[[tunnel]]\nlisten = \"1\"\ntarget = \"t\"",
+    "[[tunnel]]\nlisten = \"1\"\nkind = \"ftp\"",
+    "[[tunnel]]\nlisten = \"1\"\nkind = \"http\"\ntarget = \"t:1\"",
+    "[[tunnel]]\nlistn = \"1\"\nkind = \"http\"",
+    "[tunnel]\nlisten = \"1\"\nmax-connections = 5",
+    "tunnel = 5",
+    "[proxies.a]\nuser = \"x:y\"",
+    "[proxies.a]\nurl = \"ftp://x\"",
+    "[proxies.a]\nurl = \"x\"\nurll = \"y\"",
+    "proxies = \"x\"",
+    "",
+];
+
+/// Files from which there is no way, beside a tunnel.
+const WAYS: &[&str] = &[
+    "",
+    "proxy = \"a:1\"\ncacert = \"nowhere.pem\"",
+    "proxy = \"a:1\"\nproxy-insecure = true",
+    "proxy = \"socks5://a:1\"\nheaders = \"X: y\"",
+    "proxy = \"a:1\"\nheaders = \"X:\"",
+    "proxy = \"https://a:1\"\nproxy-cacert = \"nowhere.pem\"",
+    "proxy = \"https://a:1\"\nproxy-key = \"nowhere.pem\"",
+    "proxy = \"a:1\"\npassword-file = \"nowhere\"",
+    "proxy = \"a:1\"\nuser = \"me\"",
+    "proxy = \"a:1\"\ntarget-tls = true\ncacert = \"t.toml\"",
+    "proxy = \"a:1\"\nadmin = \"systemd\"",
+    "proxy = \"a,b,c,d,e\"\n",
+    "proxy = [\"a,b,c,d,e\", \"f,g,h,i\"]\n",
+];
+
 #[test]
 fn every_mistake_in_a_file_is_told_with_its_line() {
     let place = Place::new();
     let tunnel = "[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\n";
     let of = |text: &str| place.wrong(text);
     let mut told = Vec::new();
-    for text in [
-        "proxy = \n",
-        "proxy \"a:1\"",
-        "proxy = \"s3cret",
-        "proxy = \"a:1\"\nproxy = \"b:1\"",
-        "\nprosy = \"a:1\"",
-        "zzz = 1",
-        "proxy = 5",
-        "proxy = [\"a:1\", \"ftp://me:s3cret@p\"]",
-        "proxy = \"http://me:s3,cret@p:1\"",
-        "proxy = [\"a:1\", \"\"]",
-        "direct-fallback = \"yes\"",
-        "idle-timeout = \"5x\"",
-        "warm = -1",
-        "user = \":s3cret\"",
-        "user = \"a\"\nproxy-user = \"b\"",
-        "headers = [\"X-A: b\", \"s3cret\"]",
-        "resolve = \"nowhere\"",
-        "ipv4 = true\nipv6 = true",
-        "log-format = \"xml\"",
-        "admin = \"::1\"",
-        "max-connections = 0",
-        "[[tunnel]]\ntarget = \"t:1\"",
-        "[[tunnel]]\nlisten = \"1\"",
-        "[[tunnel]]\nlisten = \"1\"\ntarget = \"t\"",
-        "[[tunnel]]\nlisten = \"1\"\nkind = \"ftp\"",
-        "[[tunnel]]\nlisten = \"1\"\nkind = \"http\"\ntarget = \"t:1\"",
-        "[[tunnel]]\nlistn = \"1\"\nkind = \"http\"",
-        "[tunnel]\nlisten = \"1\"\nmax-connections = 5",
-        "tunnel = 5",
-        "[proxies.a]\nuser = \"x:y\"",
-        "[proxies.a]\nurl = \"ftp://x\"",
-        "[proxies.a]\nurl = \"x\"\nurll = \"y\"",
-        "proxies = \"x\"",
-        "",
-    ] {
+    for text in MISTAKES {
         told.push(format!("{text}\n--> {}", of(text)));
     }
-    let of_way = [
-        "",
-        "proxy = \"a:1\"\ncacert = \"nowhere.pem\"",
-        "proxy = \"a:1\"\nproxy-insecure = true",
-        "proxy = \"socks5://a:1\"\nheaders = \"X: y\"",
-        "proxy = \"a:1\"\nheaders = \"X:\"",
-        "proxy = \"https://a:1\"\nproxy-cacert = \"nowhere.pem\"",
-        "proxy = \"https://a:1\"\nproxy-key = \"nowhere.pem\"",
-        "proxy = \"a:1\"\npassword-file = \"nowhere\"",
-        "proxy = \"a:1\"\nuser = \"me\"",
-        "proxy = \"a:1\"\ntarget-tls = true\ncacert = \"t.toml\"",
-        "proxy = \"a:1\"\nadmin = \"systemd\"",
-        "proxy = \"a,b,c,d,e\"\n",
-        "proxy = [\"a,b,c,d,e\", \"f,g,h,i\"]\n",
-    ];
-    for text in of_way {
+    for text in WAYS {
         match place.resolve("", &format!("{text}\n{tunnel}")) {
             Ok(_) => told.push(format!("{text}\n--> it is taken")),
             Err(_) => told.push(format!("{text}\n--> {}", of(&format!("{text}\n{tunnel}")))),
