@@ -398,3 +398,21 @@ fn families_of_flags_and_files() {
     assert_eq!(family("", "ipv6 = true\nipv4 = false"), Some(Family::V6));
     assert_eq!(family("-4", "ipv6 = true"), Some(Family::V4));
 }
+
+#[test]
+fn the_example_that_is_shipped_can_be_used() {
+    let example = include_str!("../../../../../packaging/tunnel.toml");
+    let settings = Place::new().resolve("", example).unwrap();
+    assert_eq!(settings.tunnels.len(), 4);
+    assert_eq!(
+        settings.tunnels[0].way.to(None),
+        "via proxy.example.com:3128"
+    );
+    // What is commented out there, too.
+    let rest = example.split("# With haul-tunnel.socket:").nth(1).unwrap();
+    let rest = rest.replace("\n# ", "\n");
+    let settings = Place::new()
+        .resolve("", &format!("{example}\n{rest}"))
+        .unwrap();
+    assert_eq!(settings.tunnels[4].listen.to_string(), "systemd:imaps");
+}
