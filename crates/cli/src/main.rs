@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     match args.command {
         Command::Get(get) => commands::get::run(&get),
         Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Tunnel(tunnel) => commands::tunnel::run(&tunnel),
         Command::Sign(sign) => commands::sign::run(&sign),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::Completions(which) => commands::completions::run(which.shell),
@@ -47,6 +48,10 @@ fn unasked(command: &Command) -> Option<&'static str> {
             Some("haul_serve=warn,haul_service=warn,haul_serve::access::file=off")
         }
         Command::Serve(_) => Some("haul_serve=error,haul_service=error"),
+        Command::Tunnel(tunnel) if !tunnel.running.quiet => {
+            Some("haul_tunnel=warn,haul_service=warn")
+        }
+        Command::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ mod few;
 mod secrets;
 mod serve;
 mod tls;
+mod tunnel;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -25,6 +26,7 @@ pub(crate) use few::Few;
 pub(crate) use secrets::{exposed, signing_key};
 pub(crate) use serve::{ServeSettings, TlsSettings, Who};
 use tls::tls;
+pub(crate) use tunnel::{Passwords, Planned, RunningSettings, StdioSettings, TunnelSettings};
 
 /// A setting that cannot be used, or a question about one that a signal ended.
 #[derive(Debug, thiserror::Error)]

@@ -29,7 +29,7 @@ pub use engine::{Door, Engine, EngineOptions};
 pub use haul_plan::tunnel::ReserveOptions;
 pub use local::Local;
 pub use metrics::Metrics;
-pub use record::{LogFormat, Outcome, Record};
+pub use record::{LogFormat, LogFormatError, Outcome, Record};
 pub use reserve::Warm;
 pub use session::{Peer, Tunnel, TunnelOptions, join};
 pub use spec::{Spec, SpecError};

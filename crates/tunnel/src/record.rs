@@ -115,6 +115,23 @@ pub enum LogFormat {
     Json,
 }
 
+/// No name of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no format of a log: text or json")]
+pub struct LogFormatError;
+
+impl std::str::FromStr for LogFormat {
+    type Err = LogFormatError;
+
+    fn from_str(text: &str) -> Result<Self, LogFormatError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(LogFormatError),
+        }
+    }
+}
+
 impl LogFormat {
     /// Appends a line. Whatever peers have said, it is one.
     pub fn render(self, record: &Record<'_>, line: &mut Vec<u8>) {

@@ -5,6 +5,7 @@ mod get;
 mod network;
 mod serve;
 mod sign;
+mod tunnel;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -16,8 +17,10 @@ pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
 pub(crate) use sign::SignArgs;
+pub(crate) use tunnel::{ProxyArgs, StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, WayArgs};
 pub(crate) use values::{
-    Bearer, Field, HttpUrl, Resolve, SecretText, Size, UrlText, User, ValueError, token,
+    Bearer, Duration, Field, HttpUrl, MaybeTime, ProxyUrl, Resolve, SecretText, Size, UrlText,
+    User, ValueError, listen, many, ready, target, threads, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
@@ -41,6 +44,8 @@ pub(crate) enum Command {
     Get(Box<GetArgs>),
     /// Serve a folder: downloads, and uploads where they are wanted.
     Serve(Box<ServeArgs>),
+    /// Lead local ports anywhere through HTTP or SOCKS proxies: mail, ssh, git, databases.
+    Tunnel(Box<TunnelArgs>),
     /// Sign a URL of `haul serve`, so that who has it needs no login until it expires.
     ///
     /// The URL is printed on standard output. Signing asks nobody: whoever has the key can do it anywhere.

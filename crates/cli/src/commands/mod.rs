@@ -12,3 +12,4 @@ pub(crate) mod serve;
 mod service;
 pub(crate) mod sign;
 mod teller;
+pub(crate) mod tunnel;

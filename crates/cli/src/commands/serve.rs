@@ -7,7 +7,6 @@
 mod attend;
 mod banner;
 mod doors;
-mod ebb;
 mod ending;
 mod folder;
 mod reload;
@@ -61,7 +60,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     let metrics = Arc::clone(&server.metrics);
     let disk = Disk::new(runtime.handle().clone());
     let server = Arc::new(Server::new(Arc::clone(&store), disk, server));
-    let endpoint = Endpoint::open(settings.admin.as_ref(), &doors.locals())?;
+    let endpoint = Endpoint::open(settings.admin.as_ref(), ("-l", &doors.locals()))?;
     let banner = Banner::of(&doors, &store, endpoint.locals());
     let reload = Reload {
         certificates: doors.tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),

@@ -4,6 +4,7 @@
 //! listens, [`endpoint`] for whoever watches, [`manager`] for whoever started it, and [`trouble`] when it cannot begin. Signals are in
 //! [`signals`](crate::signals).
 
+pub(crate) mod ebb;
 pub(crate) mod endpoint;
 pub(crate) mod log;
 pub(crate) mod manager;

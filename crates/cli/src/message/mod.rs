@@ -7,6 +7,7 @@
 //! form what comes before any job is told in [`form`].
 
 mod form;
+mod tunnel;
 mod usage;
 
 use std::error::Error;
@@ -18,6 +19,7 @@ use haul_plan::RedirectError;
 use haul_transfer::GetError;
 
 pub(crate) use form::Form;
+pub(crate) use tunnel::tunnel_hint;
 pub(crate) use usage::usage;
 
 /// An error and all its causes in one line. A cause that the line says already is left out.

@@ -38,7 +38,7 @@ use picture::Picture;
 use plain::Plain;
 use silent::Silent;
 use tally::Tally;
-pub(crate) use text::{bytes_text, files_rate_text, rate_text};
+pub(crate) use text::{bytes_text, files_rate_text, rate_text, time_text};
 
 /// Shows what happens. The only one that writes to standard error while jobs run.
 pub(crate) trait Renderer: Send {

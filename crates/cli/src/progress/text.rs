@@ -64,7 +64,7 @@ pub(crate) fn files_rate_text(per_second: f64) -> String {
 }
 
 /// `0:07`, `1:02:03`, `4d 5h`.
-pub(super) fn time_text(time: Duration) -> String {
+pub(crate) fn time_text(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes, seconds) = (
         seconds / 86_400,

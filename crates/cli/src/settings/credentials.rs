@@ -11,6 +11,9 @@ use super::SettingError;
 use crate::args::{Bearer, RequestArgs, User, token};
 use crate::question::{self, NoAnswer};
 
+/// How a password is given where nobody can be asked.
+const ELSE: &str = "-u USER:PASSWORD, or --netrc";
+
 /// Who the user is, by flags and the files they name.
 pub(super) fn credentials(args: &RequestArgs) -> Result<Credentials, SettingError> {
     let bearer = match &args.bearer {
@@ -40,7 +43,7 @@ fn login(user: &User) -> Result<Login, SettingError> {
     let password = user
         .password
         .clone()
-        .map_or_else(|| ask_password(&user.name), Ok)?;
+        .map_or_else(|| ask_password(&user.name, ELSE), Ok)?;
     Ok(Login {
         user: user.name.clone(),
         password,
@@ -68,7 +71,7 @@ pub(super) fn complete<'a>(
             Some(password) => password,
             None if asked.contains_key(&whose) => asked[&whose].clone(),
             None if question::can_ask() => {
-                let password = ask_password(&whose)?;
+                let password = ask_password(&whose, ELSE)?;
                 asked.insert(whose, password.clone());
                 password
             }
@@ -81,8 +84,8 @@ pub(super) fn complete<'a>(
     Ok(())
 }
 
-/// Asks on the terminal, without showing what is typed.
-fn ask_password(user: &str) -> Result<Secret, SettingError> {
+/// Asks on the terminal, without showing what is typed. `otherwise` is how a password is given where there is none.
+pub(super) fn ask_password(user: &str, otherwise: &'static str) -> Result<Secret, SettingError> {
     question::ask(&format!("Password for {user}: "))
         .map(Secret::new)
         .map_err(|no| match no {
@@ -91,7 +94,7 @@ fn ask_password(user: &str) -> Result<Secret, SettingError> {
             NoAnswer::NoTerminal(error) => {
                 SettingError::new("there is no terminal to ask for the password on")
                     .because(error)
-                    .hint("-u USER:PASSWORD, or --netrc")
+                    .hint(otherwise)
             }
             NoAnswer::Unreadable(error) => {
                 SettingError::new("the password cannot be read from the terminal").because(error)
@@ -99,7 +102,7 @@ fn ask_password(user: &str) -> Result<Secret, SettingError> {
         })
 }
 
-fn home_netrc() -> Result<PathBuf, SettingError> {
+pub(super) fn home_netrc() -> Result<PathBuf, SettingError> {
     let home = || std::env::home_dir().map(|home| home.join(".netrc"));
     let named = std::env::var_os("NETRC").map(PathBuf::from).or_else(home);
     named.ok_or_else(|| {
@@ -107,7 +110,7 @@ fn home_netrc() -> Result<PathBuf, SettingError> {
     })
 }
 
-fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
+pub(super) fn netrc(flag: &str, path: &Path) -> Result<Netrc, SettingError> {
     let text = text(flag, path)?;
     Netrc::parse(&text).map_err(|error| {
         SettingError::new(format!("{flag}: {} cannot be used", path.display())).because(error)
@@ -121,7 +124,7 @@ pub(super) fn read(flag: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
     })
 }
 
-fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
+pub(super) fn text(flag: &str, path: &Path) -> Result<String, SettingError> {
     let bytes = read(flag, path)?;
     String::from_utf8(bytes)
         .map_err(|_| SettingError::new(format!("{flag}: {} is not text", path.display())))

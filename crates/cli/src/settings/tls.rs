@@ -9,20 +9,49 @@ use super::SettingError;
 use super::credentials::read;
 use crate::args::ConnectionArgs;
 
+/// What flags say about TLS, with what they begin with.
+#[derive(Debug)]
+pub(super) struct Names<'a> {
+    /// What flags begin with: `--`, or `--proxy-`.
+    pub(super) flags: &'static str,
+    /// Of the only authorities.
+    pub(super) cacert: Option<&'a Path>,
+    /// Whether anybody is trusted.
+    pub(super) insecure: bool,
+    /// Of the certificate that we show.
+    pub(super) cert: Option<&'a Path>,
+    /// Of its key.
+    pub(super) key: Option<&'a Path>,
+}
+
 /// What flags and the environment say about TLS.
 pub(super) fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
-    let cacert = args.cacert.as_deref();
-    let cacert = cacert.map(|path| read("--cacert", path)).transpose()?;
+    client_tls(Names {
+        flags: "--",
+        cacert: args.cacert.as_deref(),
+        insecure: args.insecure,
+        cert: args.cert.as_deref(),
+        key: args.key.as_deref(),
+    })
+}
+
+/// The same of any flags.
+pub(super) fn client_tls(names: Names<'_>) -> Result<TlsOptions, SettingError> {
+    let flag = |name: &str| format!("{}{name}", names.flags);
+    let cacert = names.cacert.map(|path| read(&flag("cacert"), path));
+    let cacert = cacert.transpose()?;
     // A flag goes before the variables, which are not looked at then.
-    let files = match cacert.is_some() || args.insecure {
+    let files = match cacert.is_some() || names.insecure {
         true => None,
         false => trusted(|name| std::env::var_os(name))?,
     };
     Ok(TlsOptions {
         cacert,
         files,
-        insecure: args.insecure,
-        identity: identity(args.cert.as_deref(), args.key.as_deref())?,
+        insecure: names.insecure,
+        identity: identity(&names)?,
+        // The usual ones need no telling.
+        flags: Some(names.flags).filter(|flags| *flags != "--"),
     })
 }
 
@@ -52,21 +81,33 @@ fn trusted(
 }
 
 /// A certificate and its key, which may be in one file.
-fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, SettingError> {
-    let Some(cert) = cert else {
-        return match key {
+fn identity(names: &Names<'_>) -> Result<Option<Identity>, SettingError> {
+    let (cert_flag, key_flag) = (
+        format!("{}cert", names.flags),
+        format!("{}key", names.flags),
+    );
+    let Some(cert) = names.cert else {
+        return match names.key {
             None => Ok(None),
-            Some(_) => Err(SettingError::new("--key is given without --cert")
-                .hint("--cert FILE holds its certificate; one PEM file may hold both")),
+            Some(_) => Err(
+                SettingError::new(format!("{key_flag} is given without {cert_flag}")).hint(
+                    format!("{cert_flag} FILE holds its certificate; one PEM file may hold both"),
+                ),
+            ),
         };
     };
-    let certificates = read("--cert", cert)?;
-    let (flag, path, key) = match key {
-        Some(path) => ("--key", path, read("--key", path)?),
-        None if holds(&certificates, "PRIVATE KEY-----") => ("--cert", cert, certificates.clone()),
+    let certificates = read(&cert_flag, cert)?;
+    let (flag, path, key) = match names.key {
+        Some(path) => (&key_flag, path, read(&key_flag, path)?),
+        None if holds(&certificates, "PRIVATE KEY-----") => {
+            (&cert_flag, cert, certificates.clone())
+        }
         None => {
-            return Err(SettingError::new("--cert is given without --key")
-                .hint("--key FILE holds its private key; one PEM file may hold both"));
+            return Err(
+                SettingError::new(format!("{cert_flag} is given without {key_flag}")).hint(
+                    format!("{key_flag} FILE holds its private key; one PEM file may hold both"),
+                ),
+            );
         }
     };
     if holds(&key, "BEGIN ENCRYPTED PRIVATE KEY-----") || holds(&key, "Proc-Type: 4,ENCRYPTED") {
@@ -87,6 +128,16 @@ fn holds(file: &[u8], words: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn identity(cert: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, SettingError> {
+        super::identity(&Names {
+            flags: "--",
+            cacert: None,
+            insecure: false,
+            cert,
+            key,
+        })
+    }
+
     #[test]
     fn a_key_may_be_in_the_certificates_file_and_must_be_plain() {
         let dir = tempfile::tempdir().unwrap();
@@ -100,15 +151,14 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n",
         );
         let cert = write("cert", "-----BEGIN CERTIFICATE-----\n");
-        let found = identity(Some(&both), None).unwrap().unwrap();
+        let found = identity(Some(both.as_path()), None).unwrap().unwrap();
         assert_eq!(found.key, found.certificates);
         assert!(identity(Some(&cert), None).is_err() && identity(None, Some(&both)).is_err());
         for encrypted in [
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
         ] {
-            let key = write("key", encrypted);
-            let error = identity(Some(&cert), Some(&key)).unwrap_err();
+            let error = identity(Some(&cert), Some(&write("key", encrypted))).unwrap_err();
             assert!(error.to_string().ends_with("key is encrypted"), "{error}");
             assert!(error.advice().unwrap().contains("openssl pkey"));
         }

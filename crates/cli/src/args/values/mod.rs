@@ -9,6 +9,7 @@ mod duration;
 mod header;
 mod host;
 mod listen;
+mod maybe_time;
 mod proxy;
 mod resolve;
 mod secret;
@@ -24,6 +25,7 @@ pub(crate) use duration::Duration;
 pub(crate) use header::Field;
 pub(crate) use host::host_name;
 pub(crate) use listen::listen;
+pub(crate) use maybe_time::MaybeTime;
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
 pub(crate) use secret::SecretText;
@@ -47,6 +49,11 @@ impl ValueError {
             text: text.into(),
             hint: None,
         }
+    }
+
+    /// A value of a file's that is wrong in a way that no flag's is.
+    pub(crate) fn of(text: &str) -> Self {
+        Self::new(text)
     }
 
     /// A time that is less than `least`.
@@ -114,6 +121,22 @@ pub(crate) fn jobs(text: &str) -> Result<u16, ValueError> {
 /// A number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
     within(text, 1024, "number of threads")
+}
+
+/// A number of connections that stand ready; none is one, too.
+pub(crate) fn ready(text: &str) -> Result<usize, ValueError> {
+    match text.trim() {
+        "0" => Ok(0),
+        text => within(text, 1024, "number"),
+    }
+}
+
+/// The far end of a tunnel.
+pub(crate) fn target(text: &str) -> Result<haul_net::Target, ValueError> {
+    text.parse().map_err(|error: haul_net::TargetError| {
+        ValueError::new(error.to_string())
+            .hint("it is written as HOST:PORT, as imap.example.com:993 or [::1]:22")
+    })
 }
 
 /// A number of what costs memory each.

@@ -13,8 +13,8 @@ use haul_service::listen::Notify;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::ebb::Ebb;
 use super::reload::{Looked, Reload, tell};
+use crate::commands::service::ebb::Ebb;
 use crate::commands::service::manager::told;
 use crate::heap;
 use crate::message::note;

@@ -43,7 +43,11 @@ impl Doors {
         for address in &settings.listen {
             let more = bind(address, &options, &mut handed);
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
-                true => twice("-l", address, "every interface includes each of them"),
+                true => twice(
+                    ("-l", address),
+                    "-l",
+                    "every interface includes each of them",
+                ),
                 false => error.into(),
             })?;
             bound.extend(more);

@@ -32,13 +32,17 @@ pub(crate) struct Answering {
 
 impl Endpoint {
     /// Listens, beside the server's own addresses.
-    pub(crate) fn open(address: Option<&Address>, others: &[Local]) -> Result<Self, Trouble> {
+    /// `listener` is what these are called on the command line.
+    pub(crate) fn open(
+        address: Option<&Address>,
+        (listener, others): (&str, &[Local]),
+    ) -> Result<Self, Trouble> {
         let Some(address) = address else {
             return Ok(Self::default());
         };
         let bound = bind(address, &BindOptions::default(), &mut Handed::none());
         let bound = bound.map_err(|error| match is_own(&error, others) {
-            true => twice("--admin", address, "it has one of its own"),
+            true => twice(("--admin", address), listener, "it has one of its own"),
             false => error.into(),
         })?;
         Ok(Self { bound })

@@ -36,6 +36,22 @@ impl Trouble {
         }
     }
 
+    /// Of the network, or of whoever is asked over it.
+    pub(crate) fn network(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Network,
+            ..Self::local(text)
+        }
+    }
+
+    /// What was looked for is not there.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::SomeFailed,
+            ..Self::local(text)
+        }
+    }
+
     /// With what to do about it.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self {

@@ -8,7 +8,7 @@ const MANY: u64 = 500;
 
 /// Watches how often connections came to rest.
 #[derive(Debug, Default)]
-pub(super) struct Ebb {
+pub(crate) struct Ebb {
     /// At the last look.
     seen: u64,
     /// When memory was last given back.
@@ -17,7 +17,7 @@ pub(super) struct Ebb {
 
 impl Ebb {
     /// Looks again, every half second or so. Whether it is time: many have come to rest, and hardly any since the last look.
-    pub(super) fn is_time(&mut self, rests: u64) -> bool {
+    pub(crate) fn is_time(&mut self, rests: u64) -> bool {
         let is_calm = rests - self.seen < MANY;
         let is_much = rests - self.given >= MANY;
         self.seen = rests;

@@ -1,0 +1,115 @@
+//! `haul tunnel`: listens, tells where that leads, and attends to the engine until it is asked to end.
+//!
+//! The pieces are in files of their own: [`doors`] listens and listens again, [`change`] decides what becomes of listeners when settings are
+//! read again, [`banner`] tells, [`attend`] waits for signals, [`ending`] ends; [`stdio`] joins standard streams in place of all that.
+//! A running tunnel answers its own user at a socket ([`answering`]), which [`status`] asks. What any server has is in
+//! [`service`](super::service).
+
+mod answering;
+mod ask;
+mod attend;
+mod banner;
+mod change;
+mod doors;
+mod ending;
+mod status;
+mod stdio;
+mod table;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use haul_service::listen::Handed;
+use haul_service::observe::{Admin, Source};
+use haul_tunnel::{Engine, EngineOptions};
+use tokio::runtime::{Builder, Runtime};
+
+use super::service::endpoint::{self, Endpoint};
+use super::service::log;
+use super::service::manager::{notify, told};
+use super::service::trouble::Trouble;
+use crate::args::{TunnelArgs, TunnelCommand};
+use crate::exit::Exit;
+use crate::limits;
+use crate::settings::{Passwords, TunnelSettings};
+use crate::signals::ServerSignals;
+use attend::Attendant;
+use banner::Banner;
+use doors::Doors;
+
+/// What the log is called.
+const LOG: &str = "connection log";
+
+/// Relays until a signal; or does what else it was asked for.
+pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
+    let done = match (&args.also, &args.stdio) {
+        (Some(TunnelCommand::Status(asked)), _) => status::run(asked),
+        (None, Some(target)) => stdio::run(args, target),
+        (None, None) => begin(args),
+    };
+    done.unwrap_or_else(|trouble| trouble.tell()).into()
+}
+
+fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
+    // Before signals are taken over: a question for a password ends by them as ever.
+    let passwords = Arc::new(Passwords::default());
+    let settings = TunnelSettings::resolve(args, &passwords)?;
+    passwords.silence();
+    let running = settings.running.clone();
+    let open_log = |options| log::open(LOG, options);
+    let log = running.log.as_ref().map(open_log).transpose()?;
+    let runtime = runtime(running.threads)?;
+    let entered = runtime.enter();
+    let mut signals = ServerSignals::listen()
+        .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
+    let engine = Engine::new(EngineOptions {
+        max_connections: running.max_connections,
+        log: log.clone().map(|log| (log, running.log_format)),
+    });
+    let mut doors = Doors::new(engine.clone(), Handed::take()?);
+    doors.open(&settings.tunnels)?;
+    let others = ("SPEC", &doors.locals()[..]);
+    let endpoint = Endpoint::open(running.admin.as_ref(), others)?;
+    Banner::of(&doors, endpoint.locals()).show(&settings);
+    let mut sources: Vec<Arc<dyn Source>> = vec![engine.metrics(), Arc::new(endpoint::process())];
+    sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
+    let admin = || Admin::new(sources.clone(), engine.closing()).page(engine.page());
+    let endpoint = endpoint.serve(admin())?;
+    let own = answering::open(admin());
+    let notify = notify();
+    drop(entered);
+    let exit = runtime.block_on(async {
+        told(notify.ready());
+        let attendant = Attendant::new(
+            (doors, engine.clone()),
+            (args, passwords),
+            log.clone(),
+            &notify,
+        );
+        let doors = attendant.attend(&settings.running, &mut signals).await;
+        told(notify.stopping());
+        let exit = ending::end(&engine, &running, &mut signals).await;
+        drop(doors);
+        endpoint.end().await;
+        if let Some(own) = own {
+            own.end().await;
+        }
+        if let Some(log) = &log {
+            log::close(log).await;
+        }
+        exit
+    });
+    // A name that is looked up, or a file that is read again, is not waited for.
+    runtime.shutdown_background();
+    Ok(exit)
+}
+
+fn runtime(threads: usize) -> Result<Runtime, Trouble> {
+    let runtime = limits::room_to_begin().and_then(|()| {
+        Builder::new_multi_thread()
+            .worker_threads(threads)
+            .enable_all()
+            .build()
+    });
+    runtime.map_err(|error| Trouble::local(format!("cannot start: {error}")))
+}

@@ -1,0 +1,69 @@
+//! The socket at which a running tunnel tells its own user how it is: `$XDG_RUNTIME_DIR/haul/tunnel-PID.sock`.
+//!
+//! It is for convenience alone: where it cannot be made, the tunnel runs without.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use haul_service::listen::Address;
+use haul_service::observe::Admin;
+
+use crate::commands::service::endpoint::{Answering, Endpoint};
+
+/// What names of such sockets begin and end with; between them is the number of the process.
+const NAME: (&str, &str) = ("tunnel-", ".sock");
+
+/// Begins to answer, on the runtime that it is called on.
+pub(super) fn open(admin: Admin) -> Option<Answering> {
+    let folder = folder()?;
+    if let Err(error) = make(&folder) {
+        let folder = folder.display();
+        tracing::debug!(%error, %folder, "no socket for `haul tunnel status`");
+        return None;
+    }
+    let name = format!("{}{}{}", NAME.0, std::process::id(), NAME.1);
+    let address = Address::Unix {
+        path: folder.join(name),
+        mode: Some(0o600),
+    };
+    let opened = Endpoint::open(Some(&address), ("SPEC", &[]));
+    let opened = opened.and_then(|endpoint| endpoint.serve(admin));
+    opened
+        .map_err(|error| tracing::debug!(?error, "no socket for `haul tunnel status`"))
+        .ok()
+}
+
+/// Where the sockets of this user's tunnels are.
+pub(super) fn folder() -> Option<PathBuf> {
+    let place = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    Some(place.filter(|place| place.is_absolute())?.join("haul"))
+}
+
+/// Those that are there, in the order of their names.
+pub(super) fn sockets(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix(NAME.0)?.strip_suffix(NAME.1));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let mut all: Vec<_> = entries.map(|entry| entry.path()).filter(is_one).collect();
+    all.sort();
+    all
+}
+
+/// Makes the folder, which nobody else may look into.
+fn make(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let meta = folder.symlink_metadata()?;
+    let is_ours = meta.uid() == rustix::process::geteuid().as_raw();
+    match meta.is_dir() && is_ours && meta.mode() & 0o077 == 0 {
+        true => Ok(()),
+        false => Err(io::Error::other("it is not a folder of this user's alone")),
+    }
+}

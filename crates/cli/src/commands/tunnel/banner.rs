@@ -1,0 +1,70 @@
+//! What is told at the start: where is listened, where that leads, and what is likely not meant.
+
+use haul_service::listen::Local;
+
+use super::doors::{Doors, Opened};
+use crate::commands::service::places::{is_public, urls};
+use crate::message::{harmless, note, warning_text};
+use crate::settings::TunnelSettings;
+
+/// What was found out while it began.
+#[derive(Debug)]
+pub(super) struct Banner {
+    lines: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Banner {
+    /// Of doors that are open.
+    pub(super) fn of(doors: &Doors, admin: Vec<Local>) -> Self {
+        let all = doors.all();
+        let listening = all.iter().flat_map(Opened::lines);
+        let mut lines: Vec<String> = listening
+            .map(|line| format!("listening on {line}"))
+            .collect();
+        for url in admin.iter().flat_map(|local| urls(local, false)) {
+            let path = if url.ends_with('/') { "metrics" } else { "" };
+            lines.push(format!("metrics at {url}{path}"));
+        }
+        let mut warnings: Vec<String> = all.iter().flat_map(strangers).collect();
+        if admin.iter().any(is_public) {
+            warnings.push("--admin is open to other machines, and has no logins".to_owned());
+        }
+        let left = doors.left();
+        if !left.is_empty() {
+            warnings.push(format!(
+                "sockets were handed over that nobody listens on ({}): systemd:HOST:PORT takes them",
+                left.join(", ")
+            ));
+        }
+        Self { lines, warnings }
+    }
+
+    /// Prints it.
+    pub(super) fn show(&self, settings: &TunnelSettings) {
+        if settings.running.quiet {
+            return;
+        }
+        for line in &self.lines {
+            note(&format!("haul: {}", harmless(line)));
+        }
+        for warning in settings.warnings.iter().chain(&self.warnings) {
+            note(&warning_text(&harmless(warning)));
+        }
+    }
+}
+
+/// What strangers on the network can do: there are no logins on listeners.
+pub(super) fn strangers(opened: &Opened) -> Vec<String> {
+    let public = opened.locals.iter().filter(|local| is_public(local));
+    let told = public.map(|local| match opened.shown.is_proxy {
+        true => format!(
+            "whoever reaches {local} goes anywhere by this proxy, as you: there are no logins on it"
+        ),
+        false => format!(
+            "whoever reaches {local} is let through{}: there are no logins on it",
+            opened.shown.to.replace(" -> ", " to ")
+        ),
+    });
+    told.collect()
+}

@@ -1,0 +1,244 @@
+//! The listeners of a process, and the tunnels that they lead into: opened at the start, and brought in line when settings are read again.
+
+use std::sync::Arc;
+
+use haul_service::listen::{
+    Address, BindOptions, Bound, Handed, ListenError, Listener, Local, SocketFile, bind,
+};
+use haul_tunnel::{Door, Engine, Tunnel, Warm};
+
+use super::change::Change;
+use crate::commands::service::places::locals;
+use crate::commands::service::taken::{is_own, twice};
+use crate::commands::service::trouble::Trouble;
+use crate::settings::Planned;
+
+/// Everything that is listened on.
+#[derive(Debug)]
+pub(super) struct Doors {
+    /// Who lets clients in.
+    engine: Engine,
+    /// Those that are open, in the order of their settings.
+    open: Vec<Opened>,
+    /// Sockets that were handed over and that no address is yet.
+    handed: Handed,
+}
+
+/// An address that is listened on.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// As it was asked for.
+    listen: Address,
+    /// Where that came to be.
+    pub(super) locals: Vec<Local>,
+    /// What there is to say of it.
+    pub(super) shown: Shown,
+    door: Arc<Door>,
+    /// Go with it.
+    _files: Vec<Option<SocketFile>>,
+}
+
+/// A tunnel in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// Where it leads, after the address: ` -> host:port`, ` (SOCKS5)`.
+    pub(super) to: String,
+    /// `via proxy:3128`, `directly`.
+    pub(super) way: String,
+    /// Whether its clients name their targets.
+    pub(super) is_proxy: bool,
+}
+
+/// What came of settings that were read again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// Where it listens now and did not before, with where that leads.
+    pub(super) opened: Vec<String>,
+    /// Where it did before.
+    pub(super) closed: Vec<String>,
+}
+
+impl Doors {
+    /// None is open yet.
+    pub(super) fn new(engine: Engine, handed: Handed) -> Self {
+        Self {
+            engine,
+            open: Vec::new(),
+            handed,
+        }
+    }
+
+    /// Opens them all, or none.
+    pub(super) fn open(&mut self, planned: &[Planned]) -> Result<(), Trouble> {
+        let each: Vec<&Planned> = planned.iter().collect();
+        self.open = self.begin(&each)?;
+        Ok(())
+    }
+
+    /// Brings what is open in line with new settings. When an address cannot be listened on, nothing has changed.
+    pub(super) fn follow(&mut self, planned: &[Planned]) -> Result<Changed, Trouble> {
+        let are: Vec<&Address> = self.open.iter().map(|open| &open.listen).collect();
+        let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
+        let change = Change::between(&are, &wanted);
+        let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
+        let begun = self.begin(&new)?;
+        let mut changed = Changed::default();
+        let mut before: Vec<Option<Opened>> = self.open.drain(..).map(Some).collect();
+        let mut now: Vec<Option<Opened>> = planned.iter().map(|_| None).collect();
+        for (old, new) in change.stay {
+            let Some(mut opened) = before[old].take() else {
+                continue;
+            };
+            let name = name(&opened.locals);
+            opened.door.lead_into(tunnel(&planned[new], &name));
+            opened.shown = Shown::of(&planned[new]);
+            now[new] = Some(opened);
+        }
+        for (new, opened) in change.open.into_iter().zip(begun) {
+            changed.opened.extend(opened.lines());
+            now[new] = Some(opened);
+        }
+        for opened in before.into_iter().flatten() {
+            opened.door.close();
+            changed.closed.push(name(&opened.locals));
+        }
+        self.open = now.into_iter().flatten().collect();
+        Ok(changed)
+    }
+
+    /// Those that are open.
+    pub(super) fn all(&self) -> &[Opened] {
+        &self.open
+    }
+
+    /// Where they are.
+    pub(super) fn locals(&self) -> Vec<Local> {
+        let all = self.open.iter().flat_map(|open| &open.locals);
+        all.cloned().collect()
+    }
+
+    /// Sockets that were handed over in vain.
+    pub(super) fn left(&self) -> Vec<String> {
+        self.handed.names()
+    }
+
+    /// Listens on all of these and lets clients in, or on none.
+    fn begin(&mut self, planned: &[&Planned]) -> Result<Vec<Opened>, Trouble> {
+        let bound = self.bind(planned)?;
+        let mut begun: Vec<Opened> = Vec::new();
+        for (planned, bound) in planned.iter().zip(bound) {
+            match self.lead(planned, bound) {
+                Ok(opened) => begun.push(opened),
+                Err(trouble) => {
+                    begun.iter().for_each(|opened| opened.door.close());
+                    return Err(trouble);
+                }
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Listens on all of these, or on none.
+    fn bind(&mut self, planned: &[&Planned]) -> Result<Vec<Vec<Bound>>, Trouble> {
+        let mut taken = self.locals();
+        let mut all = Vec::new();
+        for planned in planned {
+            let address = &planned.listen;
+            let bound = bind(address, &BindOptions::default(), &mut self.handed);
+            let bound = bound.map_err(|error| match is_own(&error, &taken) {
+                true => twice(
+                    ("", address),
+                    "tunnel",
+                    "every interface includes each of them",
+                ),
+                false => told(error),
+            })?;
+            taken.extend(locals(&bound));
+            all.push(bound);
+        }
+        Ok(all)
+    }
+
+    /// Lets clients in.
+    fn lead(&self, planned: &Planned, bound: Vec<Bound>) -> Result<Opened, Trouble> {
+        let locals = locals(&bound);
+        let tunnel = tunnel(planned, &name(&locals));
+        let mut listeners: Vec<Listener> = Vec::new();
+        let mut files = Vec::new();
+        for bound in bound {
+            listeners.extend(bound.listeners);
+            files.push(bound.file);
+        }
+        let door = self
+            .engine
+            .open(listeners, tunnel)
+            .map_err(|error| Trouble::local(format!("cannot wait for connections: {error}")))?;
+        Ok(Opened {
+            listen: planned.listen.clone(),
+            locals,
+            shown: Shown::of(planned),
+            door,
+            _files: files,
+        })
+    }
+}
+
+impl Opened {
+    /// `127.0.0.1:9993 -> imap.example.com:993 via proxy:3128`, for each address.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        let Shown { to, way, .. } = &self.shown;
+        self.locals
+            .iter()
+            .map(move |local| format!("{local}{to} {way}"))
+    }
+}
+
+impl Shown {
+    fn of(planned: &Planned) -> Self {
+        let target = planned.target();
+        Self {
+            to: match target {
+                Some(target) => format!(" -> {target}"),
+                None => format!(" ({})", planned.local),
+            },
+            way: planned.way.to(target),
+            is_proxy: target.is_none(),
+        }
+    }
+}
+
+/// What logs and tables call a listener.
+fn name(locals: &[Local]) -> String {
+    let names: Vec<String> = locals.iter().map(ToString::to_string).collect();
+    names.join(",")
+}
+
+/// What a listener does with its clients.
+fn tunnel(planned: &Planned, name: &str) -> Tunnel {
+    let upstream = &planned.way.upstream;
+    let warm = |options, target: &haul_net::Target| {
+        Arc::new(Warm::new(Arc::clone(upstream), target.clone(), options))
+    };
+    Tunnel {
+        name: name.into(),
+        local: planned.local.clone(),
+        upstream: Arc::clone(upstream),
+        warm: planned
+            .warm
+            .zip(planned.target())
+            .map(|(options, target)| warm(options, target)),
+        options: planned.options,
+    }
+}
+
+/// An address that cannot be listened on.
+fn told(error: ListenError) -> Trouble {
+    let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
+    let trouble = Trouble::from(error);
+    match is_nothing {
+        true => trouble.hint(
+            "it is for services with a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
+        ),
+        false => trouble,
+    }
+}

@@ -1,0 +1,159 @@
+//! What is live as people read it: a line for each listener, and a table of the connections below.
+
+use std::time::Duration;
+
+use haul_tunnel::{LiveConnection, LiveTunnel, Status};
+
+use crate::message::harmless;
+use crate::progress::{bytes_text, time_text};
+
+/// Between columns.
+const GAP: &str = "  ";
+
+/// Heads of the columns, and whether numbers are in them.
+const HEADS: [(&str, bool); 7] = [
+    ("LISTEN", false),
+    ("CLIENT", false),
+    ("TARGET", false),
+    ("VIA", false),
+    ("UP", true),
+    ("DOWN", true),
+    ("AGE", true),
+];
+
+/// Columns of the terminal; nothing is cut for a pipe.
+pub(super) fn width() -> Option<usize> {
+    let terminal = console::Term::stdout();
+    let size = terminal.is_term().then(|| terminal.size_checked());
+    size.flatten().map(|(_, columns)| usize::from(columns))
+}
+
+/// All of it, in lines of at most so many columns.
+pub(super) fn text(all: &[Status], width: Option<usize>) -> String {
+    let mut text = String::new();
+    for (status, before) in all.iter().zip(0..) {
+        if before > 0 {
+            text.push('\n');
+        }
+        for line in lines(status) {
+            let line = harmless(&line);
+            let shown: String = match width {
+                Some(width) => line.chars().take(width).collect(),
+                None => line,
+            };
+            text.push_str(shown.trim_end());
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn lines(status: &Status) -> Vec<String> {
+    let mut lines = vec![format!("process {}", status.pid)];
+    lines.extend(status.tunnels.iter().map(tunnel));
+    if status.connections.is_empty() {
+        lines.push("no connections".to_owned());
+        return lines;
+    }
+    let heads = HEADS.map(|(head, _)| head.to_owned());
+    let rows: Vec<_> = std::iter::once(heads)
+        .chain(status.connections.iter().map(row))
+        .collect();
+    let mut widths = [0; HEADS.len()];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    lines.extend(rows.iter().map(|row| aligned(row, &widths)));
+    lines
+}
+
+fn tunnel(tunnel: &LiveTunnel) -> String {
+    let LiveTunnel { listen, to, ready } = tunnel;
+    match ready {
+        0 => format!("{listen} -> {to}"),
+        ready => format!("{listen} -> {to}, {ready} ready"),
+    }
+}
+
+fn row(connection: &LiveConnection) -> [String; HEADS.len()] {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    [
+        connection.listen.clone(),
+        connection.client.clone(),
+        or_none(&connection.target),
+        or_none(&connection.via),
+        bytes_text(connection.up),
+        bytes_text(connection.down),
+        time_text(Duration::from_millis(connection.ms)),
+    ]
+}
+
+fn aligned(row: &[String; HEADS.len()], widths: &[usize; HEADS.len()]) -> String {
+    let cells = row.iter().zip(widths).zip(HEADS);
+    let cells = cells.map(|((cell, width), (_, is_number))| match is_number {
+        true => format!("{cell:>width$}"),
+        false => format!("{cell:<width$}"),
+    });
+    cells.collect::<Vec<_>>().join(GAP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let connection = |client: &str, via: Option<&str>, down, ms| LiveConnection {
+            id: 1,
+            listen: "127.0.0.1:9993".into(),
+            client: client.into(),
+            target: Some("imap.example.com:993".into()),
+            via: via.map(str::to_owned),
+            up: 321,
+            down,
+            ms,
+        };
+        Status {
+            pid: 4711,
+            tunnels: vec![
+                LiveTunnel {
+                    listen: "127.0.0.1:9993".into(),
+                    to: "imap.example.com:993".into(),
+                    ready: 4,
+                },
+                LiveTunnel {
+                    listen: "127.0.0.1:1080".into(),
+                    to: "SOCKS5".into(),
+                    ready: 0,
+                },
+            ],
+            connections: vec![
+                connection(
+                    "127.0.0.1:51234",
+                    Some("proxy.example.com:3128"),
+                    5 << 30,
+                    4_000_000,
+                ),
+                connection("unix", None, 0, 900),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_live_is_a_table() {
+        insta::assert_snapshot!(text(&[status()], None));
+    }
+
+    #[test]
+    fn a_terminal_is_not_overrun() {
+        let two = text(&[status(), status()], Some(40));
+        assert!(two.lines().all(|line| line.chars().count() <= 40), "{two}");
+        assert_eq!(two.matches("process 4711").count(), 2);
+        let quiet = Status {
+            connections: Vec::new(),
+            ..status()
+        };
+        assert!(text(&[quiet], None).ends_with("no connections\n"));
+    }
+}

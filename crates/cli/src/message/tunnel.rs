@@ -1,0 +1,64 @@
+//! What a user of `haul tunnel` may do about a target that was not reached. The kinds of errors are those of downloads; the flags that
+//! help are others, and what fails at a proxy is mended there.
+
+use haul_net::{Error, Family, Kind, ProxySource, Refusal, TlsProblem};
+
+/// What to do, where that is known.
+pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
+    if error.is_shortage() {
+        return Some("too many files are open: ulimit -n N allows more");
+    }
+    // TLS with a target has no proxy in its error, wherever it leads through.
+    let is_of_proxy = match error.kind() {
+        Kind::Tls(_) => error.proxy().is_some(),
+        _ => error.is_of_proxy(),
+    };
+    Some(match error.kind() {
+        Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.login) => {
+            "check the user name and password of the proxy"
+        }
+        Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
+        Kind::ProxyRefused(_) => match error.refusal() {
+            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
+            Some(Refusal::NotAllowed) => {
+                "the proxy does not allow this target: many allow port 443 alone"
+            }
+            _ => "the proxy does not say why: is the target up, and allowed?",
+        },
+        Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
+        Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
+            if is_of_proxy =>
+        {
+            match error.proxy().map(|proxy| proxy.source) {
+                Some(ProxySource::Variable(_)) => {
+                    "is that proxy up? -p PROXY names another, -p '' goes without"
+                }
+                _ => {
+                    "is that proxy up, and its port right? --direct-fallback does without when it is not"
+                }
+            }
+        }
+        Kind::NoSuchHost(_) => {
+            "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
+        }
+        Kind::Resolve(_) => "check the network connection and the name servers",
+        Kind::Connect(_) | Kind::ConnectTimeout(_) => {
+            "is the host up, the port right, and is a proxy needed (-p)?"
+        }
+        Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
+        Kind::NoAddress(..) => "leave out -6/--ipv6",
+        Kind::Tls(TlsProblem::NotTls) if is_of_proxy => {
+            "that proxy may want to be written with http://"
+        }
+        Kind::Tls(TlsProblem::NotTls) => {
+            "the target speaks no TLS at that port: leave out --target-tls"
+        }
+        Kind::Tls(TlsProblem::UnknownIssuer) if is_of_proxy => {
+            "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
+        }
+        Kind::Tls(TlsProblem::UnknownIssuer) => {
+            "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
+        }
+        _ => return None,
+    })
+}

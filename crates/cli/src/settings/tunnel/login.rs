@@ -1,0 +1,314 @@
+//! Who we are to a proxy: by its URL, a flag or a file, the variable, a netrc, or the terminal. In that order.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use haul_net::{Login, Netrc, Proxy, Secret};
+
+use super::wishes::LoginWish;
+use crate::args::User;
+use crate::question;
+use crate::settings::SettingError;
+use crate::settings::credentials::{ask_password, text};
+
+/// A login that lists of processes do not show.
+pub(super) const VARIABLE: &str = "HAUL_PROXY_USER";
+
+/// Passwords that were asked for. Nobody is asked twice, and nobody when settings are read again.
+#[derive(Debug, Default)]
+pub(crate) struct Passwords {
+    /// By user and proxy.
+    known: Mutex<HashMap<String, Secret>>,
+    /// Whether the time of questions is over.
+    is_silent: AtomicBool,
+}
+
+/// Where logins come from that do not stand beside a proxy.
+#[derive(Debug)]
+pub(super) struct Logins<'a> {
+    /// What the variable says.
+    pub(super) variable: Option<User>,
+    /// The netrc, if it may be looked at.
+    pub(super) netrc: Option<Netrc>,
+    /// What was asked for.
+    pub(super) passwords: &'a Passwords,
+}
+
+impl Passwords {
+    /// Asks no more from here on: what runs cannot wait for an answer.
+    pub(crate) fn silence(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
+    }
+
+    fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Secret>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ask(&self, whose: &str) -> Result<Secret, SettingError> {
+        if let Some(known) = self.known().get(whose).cloned() {
+            return Ok(known);
+        }
+        if self.is_silent() {
+            return Err(SettingError::new(format!(
+                "the password of {whose} is not known, and nobody is asked while this runs"
+            ))
+            .hint("--proxy-password-file FILE names a file that holds it"));
+        }
+        let password = ask_password(
+            whose,
+            "-U USER:PASSWORD, --proxy-password-file FILE, or the variable HAUL_PROXY_USER",
+        )?;
+        self.known().insert(whose.to_owned(), password.clone());
+        Ok(password)
+    }
+}
+
+/// What the variable says.
+pub(super) fn of_variable(value: Option<String>) -> Result<Option<User>, SettingError> {
+    let user = value.map(|text| text.parse::<User>()).transpose();
+    // A variable that is set and says nothing is an error: a secret was not filled in.
+    user.map_err(|error| {
+        SettingError::new(format!("the variable {VARIABLE} cannot be used"))
+            .because(error)
+            .hint("it is written as USER:PASSWORD")
+    })
+}
+
+impl Logins<'_> {
+    /// The login for a proxy. `wished` is what stands beside it, `is_first` whether the variable is for it.
+    pub(super) fn of(
+        &self,
+        proxy: &Proxy,
+        wished: &LoginWish,
+        is_first: bool,
+    ) -> Result<Option<Login>, SettingError> {
+        if let Some(login) = &proxy.login {
+            return self.completed(login, proxy, wished).map(Some);
+        }
+        if let Some(login) = self.wished(proxy, wished)? {
+            return Ok(Some(login));
+        }
+        if let Some(user) = self.variable.as_ref().filter(|_| is_first) {
+            return self.with_password(user, proxy).map(Some);
+        }
+        Ok(self
+            .netrc
+            .as_ref()
+            .and_then(|netrc| netrc.login(&proxy.host)))
+    }
+
+    /// A user of a URL without a password: the one that is known for this user, or nothing.
+    fn completed(
+        &self,
+        login: &Login,
+        proxy: &Proxy,
+        wished: &LoginWish,
+    ) -> Result<Login, SettingError> {
+        if !login.password.expose().is_empty() {
+            return Ok(login.clone());
+        }
+        let user = &login.user;
+        if let Some(found) = self.wished_of(user, wished)? {
+            return Ok(found);
+        }
+        let variable = self.variable.as_ref().filter(|other| other.name == *user);
+        let password = variable
+            .and_then(|user| user.password.clone())
+            .or_else(|| self.netrc.as_ref()?.password(&proxy.host, user));
+        let password = match password {
+            Some(password) => password,
+            None if self.may_ask() => self.passwords.ask(&whose(user, proxy))?,
+            None => login.password.clone(),
+        };
+        Ok(Login {
+            user: user.clone(),
+            password,
+        })
+    }
+
+    /// What is wished, if that is about this user.
+    fn wished_of(&self, user: &str, wished: &LoginWish) -> Result<Option<Login>, SettingError> {
+        let login = |password| Login {
+            user: user.to_owned(),
+            password,
+        };
+        match (&wished.user, &wished.file) {
+            (Some(wished), _) if wished.name != user => Ok(None),
+            (
+                Some(User {
+                    password: Some(password),
+                    ..
+                }),
+                _,
+            ) => Ok(Some(login(password.clone()))),
+            (_, Some(file)) => Ok(Some(login(Secret::new(content(file)?)))),
+            _ => Ok(None),
+        }
+    }
+
+    fn wished(&self, proxy: &Proxy, wished: &LoginWish) -> Result<Option<Login>, SettingError> {
+        match (&wished.user, &wished.file) {
+            (None, None) => Ok(None),
+            (
+                Some(User {
+                    password: Some(_), ..
+                }),
+                Some(_),
+            ) => Err(
+                SettingError::new("a password and a --proxy-password-file are given")
+                    .hint("leave one of them out"),
+            ),
+            (Some(user), None) => self.with_password(user, proxy).map(Some),
+            (Some(user), Some(file)) => Ok(Some(Login {
+                user: user.name.clone(),
+                password: Secret::new(content(file)?),
+            })),
+            (None, Some(file)) => both(file).map(Some),
+        }
+    }
+
+    fn with_password(&self, user: &User, proxy: &Proxy) -> Result<Login, SettingError> {
+        let in_netrc = || self.netrc.as_ref()?.password(&proxy.host, &user.name);
+        let password = match user.password.clone().or_else(in_netrc) {
+            Some(password) => password,
+            None => self.passwords.ask(&whose(&user.name, proxy))?,
+        };
+        Ok(Login {
+            user: user.name.clone(),
+            password,
+        })
+    }
+
+    fn may_ask(&self) -> bool {
+        !self.passwords.is_silent() && question::can_ask()
+    }
+}
+
+fn whose(user: &str, proxy: &Proxy) -> String {
+    format!("{user} at {}", proxy.address())
+}
+
+/// The first line of a file.
+fn content(file: &Path) -> Result<String, SettingError> {
+    let text = text("--proxy-password-file", file)?;
+    let line = text.lines().next().unwrap_or_default();
+    match line.is_empty() {
+        true => Err(SettingError::new(format!(
+            "--proxy-password-file: the first line of {} is empty",
+            file.display()
+        ))),
+        false => Ok(line.to_owned()),
+    }
+}
+
+/// A user and the password.
+fn both(file: &Path) -> Result<Login, SettingError> {
+    let line = content(file)?;
+    let user: Option<User> = line.parse().ok();
+    match user {
+        Some(User {
+            name,
+            password: Some(password),
+        }) => Ok(Login {
+            user: name,
+            password,
+        }),
+        _ => Err(SettingError::new(format!(
+            "--proxy-password-file: {} holds a password alone",
+            file.display()
+        ))
+        .hint("-U USER says whose it is; or write USER:PASSWORD into the file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy(text: &str) -> Proxy {
+        text.parse().unwrap()
+    }
+
+    fn wish(user: Option<&str>, file: Option<&Path>) -> LoginWish {
+        LoginWish {
+            user: user.map(|user| user.parse().unwrap()),
+            file: file.map(Path::to_owned),
+        }
+    }
+
+    fn shown(login: Option<Login>) -> Option<String> {
+        login.map(|login| format!("{}:{}", login.user, login.password.expose()))
+    }
+
+    #[test]
+    fn what_is_nearer_to_the_proxy_goes_first() {
+        let passwords = Passwords::default();
+        passwords.silence();
+        let logins = Logins {
+            variable: Some("var:v".parse().unwrap()),
+            netrc: Some(
+                Netrc::parse(
+                    "machine p.test login net password n\nmachine p.test login me password m",
+                )
+                .unwrap(),
+            ),
+            passwords: &passwords,
+        };
+        let of = |url: &str, user: Option<&str>, is_first| {
+            shown(logins.of(&proxy(url), &wish(user, None), is_first).unwrap())
+        };
+        assert_eq!(
+            of("http://url:u@p.test", Some("flag:f"), true).unwrap(),
+            "url:u"
+        );
+        assert_eq!(of("p.test", Some("flag:f"), true).unwrap(), "flag:f");
+        assert_eq!(of("p.test", None, true).unwrap(), "var:v");
+        assert_eq!(of("p.test", None, false).unwrap(), "net:n");
+        assert_eq!(of("q.test", None, false), None);
+        // A name alone is completed.
+        assert_eq!(of("p.test", Some("me"), true).unwrap(), "me:m");
+        assert_eq!(of("http://me@p.test", None, false).unwrap(), "me:m");
+        assert_eq!(
+            of("http://flag@p.test", Some("flag:f"), true).unwrap(),
+            "flag:f"
+        );
+        assert_eq!(of("http://x@q.test", Some("flag:f"), true).unwrap(), "x:");
+        let nobody = logins.of(&proxy("q.test"), &wish(Some("me"), None), true);
+        assert!(nobody.unwrap_err().to_string().contains("me at q.test:80"));
+    }
+
+    #[test]
+    fn a_file_holds_the_password_or_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        let passwords = Passwords::default();
+        let logins = Logins {
+            variable: None,
+            netrc: None,
+            passwords: &passwords,
+        };
+        let of = |text: &str, user: Option<&str>| {
+            std::fs::write(&file, text).unwrap();
+            logins
+                .of(&proxy("p.test"), &wish(user, Some(&file)), true)
+                .map(shown)
+        };
+        assert_eq!(of("a:b\nmore", Some("me")).unwrap().unwrap(), "me:a:b");
+        assert_eq!(of("me:a:b\r\n", None).unwrap().unwrap(), "me:a:b");
+        for (text, user) in [
+            ("alone", None),
+            ("", Some("me")),
+            ("\nx", Some("me")),
+            ("x", Some("me:y")),
+        ] {
+            let error = of(text, user).unwrap_err().to_string();
+            assert!(!error.contains("alone:"), "{error}");
+        }
+    }
+}
