@@ -264,7 +264,8 @@ impl Error {
     fn unwelcome(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {
         self.the_proxy(f)?;
         f.write_str(match &self.proxy {
-            Some(proxy) if proxy.login => " refused the credentials given",
+            // Where there is a reason, they were not even shown.
+            Some(proxy) if proxy.login && self.source.is_none() => " refused the credentials given",
             _ => " wants credentials",
         })?;
         realm.map_or(Ok(()), |realm| write!(f, " for {realm:?}"))

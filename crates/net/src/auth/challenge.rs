@@ -11,6 +11,10 @@ use super::{Login, sensitive};
 /// The longest realm that is shown, in characters.
 const SHOWN: usize = 120;
 
+/// How many ways of others are named, and how long a name may be.
+const NAMED: usize = 4;
+const NAME: usize = 20;
+
 /// The challenges of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Challenges {
@@ -20,7 +24,14 @@ pub(crate) struct Challenges {
     basic: bool,
     /// The first realm named.
     realm: Option<String>,
+    /// What else would do, and is not known here.
+    others: Vec<String>,
 }
+
+/// A peer takes credentials in ways alone that are not known here.
+#[derive(Debug, thiserror::Error)]
+#[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
+pub(crate) struct Unspoken(Vec<String>);
 
 /// What a peer wants to see: the strongest that we can show.
 #[derive(Debug, Clone)]
@@ -59,9 +70,19 @@ impl Challenges {
             match challenge.scheme.as_str() {
                 "basic" => self.basic = true,
                 "digest" if self.digest.is_none() => self.digest = digest(&challenge),
+                "digest" => {}
+                other if self.others.len() < NAMED => {
+                    self.others.push(other.chars().take(NAME).collect());
+                }
                 _ => {}
             }
         }
+    }
+
+    /// Why none of them can be answered, if that is for want of the ways and not of the right words.
+    pub(crate) fn unspoken(&self) -> Option<Unspoken> {
+        let is_unspoken = self.wanted().is_none() && !self.others.is_empty();
+        is_unspoken.then(|| Unspoken(self.others.clone()))
     }
 
     /// For whom credentials are wanted.

@@ -79,7 +79,11 @@ where
         status if status.is_success() && head.early.is_empty() => Ok(stream),
         status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            Err(Error::new(Kind::ProxyAuth(head.challenges.realm()), url))
+            let error = Error::new(Kind::ProxyAuth(head.challenges.realm()), url);
+            Err(match head.challenges.unspoken() {
+                Some(ways) => error.because(ways),
+                None => error,
+            })
         }
         status => {
             let error = Error::new(Kind::ProxyRefused(Some(status)), url);

@@ -22,6 +22,9 @@ use super::*;
 /// No test takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Held by tests that count on a pipe, or use up all of them: there is one set for the process.
+static PIPES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// What a peer speaks by.
 type Peer = Box<dyn Duplex>;
 

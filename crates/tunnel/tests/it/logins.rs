@@ -73,7 +73,10 @@ async fn e4_wrong_logins_none_and_ways_that_nobody_speaks_are_told() {
     for (proxy, words) in [
         (login(&strict.url()), "refused the credentials given"),
         (strict.url(), "wants credentials"),
-        (login(&odd.url()), "credentials"),
+        (
+            login(&odd.url()),
+            "wants credentials: it takes negotiate, and neither Basic",
+        ),
     ] {
         let stand = Stand::to(target("far.test:22"), by_one(&proxy));
         is_gone(&mut stand.call().await).await;

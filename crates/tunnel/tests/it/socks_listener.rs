@@ -153,11 +153,15 @@ async fn a_refusal_is_heard_by_one_who_goes_on_speaking() {
     let mut client = stand.call().await;
     let request = [&[5, 1, 0][..], &named("far.test", 22), &[b'x'; 200_000]].concat();
     let (mut from, mut to) = client.split();
-    let (_, answer) = tokio::join!(to.write_all(&request), next(&mut from, 12));
+    let (_, answer) = tokio::join!(say(&mut to, &request), next(&mut from, 12));
     assert_eq!(answer[..4], [5, 0, 5, 1]);
     // The end comes after it, and no reset.
     let mut rest = Vec::new();
     assert_eq!(within(LIMIT, from.read_to_end(&mut rest)).await.unwrap(), 0);
+    for _ in 0..100 {
+        say(&mut to, b"x").await;
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -228,6 +228,7 @@ async fn bulk_arrives_whole_both_ways_at_once() {
 /// Many at once, more directions than there may be pipes.
 #[tokio::test]
 async fn more_directions_than_pipes_are_all_carried() {
+    let _alone = PIPES.lock().await;
     let mut all = JoinSet::new();
     for n in 0..160 {
         let load = move |seed| Load {

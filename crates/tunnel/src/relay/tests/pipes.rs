@@ -4,6 +4,9 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 
+/// More than all sockets on the way have room for.
+const MUCH: usize = 48 << 20;
+
 /// One direction, polled until a condition holds.
 struct Way {
     direction: Direction,
@@ -53,23 +56,35 @@ async fn drain(mut peer: TcpStream) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_pipe_is_taken_for_bulk_and_given_back_in_a_pause() {
-    let (mut way, mut speaker, listener) = Way::new().await;
-    let mut peers = JoinSet::new();
-    peers.spawn(drain(listener));
-    let mut said = 0;
-    for _ in 0..4 {
-        // Enough that a fill of the buffer follows another, and more than one pipe holds.
-        said += fill(&mut speaker).await as u64;
-        way.until(|direction, _| direction.has_pipe()).await;
+    let _alone = PIPES.lock().await;
+    let (mut way, mut speaker, mut listener) = Way::new().await;
+    for round in 1..3 {
+        let mut peers = JoinSet::new();
+        peers.spawn(async move {
+            say(&mut speaker, &vec![3; MUCH]).await;
+            speaker
+        });
+        // Held up, since nobody listens.
+        way.until(|direction, _| direction.is_deaf() && direction.has_pipe())
+            .await;
+        let mut hearing = JoinSet::new();
+        hearing.spawn(async move {
+            next(&mut listener, MUCH).await;
+            listener
+        });
         // All that was said has gone, and nothing comes: nobody has a pipe.
+        let said = (round * MUCH) as u64;
         way.until(|direction, moved| moved >= said && !direction.has_pipe())
             .await;
+        speaker = peers.join_next().await.unwrap().unwrap();
+        listener = hearing.join_next().await.unwrap().unwrap();
     }
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_pipe_is_given_back_when_bulk_becomes_a_trickle() {
+    let _alone = PIPES.lock().await;
     let (mut way, mut speaker, listener) = Way::new().await;
     let mut peers = JoinSet::new();
     peers.spawn(drain(listener));
@@ -85,9 +100,9 @@ async fn a_pipe_is_given_back_when_bulk_becomes_a_trickle() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
+    let _alone = PIPES.lock().await;
     let (mut way, mut speaker, mut listener) = Way::new().await;
-    // More than all sockets on the way have room for.
-    let said = vec![3; 48 << 20];
+    let said = vec![3; MUCH];
     let length = said.len();
     let mut peers = JoinSet::new();
     peers.spawn(async move {
