@@ -1,11 +1,11 @@
 //! The roads: listeners of every kind, through one proxy, several, or none; what the log says of them.
 
-use haul_lab::{HttpProxy, SocksProxy, within};
+use haul_lab::{Authority, HttpProxy, Origin, Resource, SocksProxy, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{Echo, Haul, LIMIT, connected, echoed, finished, listening, proxy_to, tunnel};
-use crate::cli::harness::Running;
+use crate::cli::harness::{Running, content};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_leads_to_its_target_through_the_proxy() {
@@ -146,6 +146,44 @@ async fn listeners_whose_clients_name_their_targets() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     echoed(&mut client, "by CONNECT").await;
     tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
+    let authority = Authority::new();
+    let origin = Origin::builder()
+        .tls(authority.issue(&["files.test"]).server(None))
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder().route("files.test:443", origin.address());
+    let proxy = proxy.start().await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let ca = haul.write("ca.pem", authority.pem());
+    let args = [
+        "-p",
+        &at,
+        "--target-tls",
+        "--cacert",
+        &ca,
+        "0:files.test:443",
+    ];
+    let trusting = tunnel(&haul, &args, 1).await;
+    let mut client = trusting.client().await;
+    let request = b"HEAD /f.bin HTTP/1.1\r\nHost: files.test\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    assert!(head(&mut client).await.starts_with("HTTP/1.1 200"));
+    drop(client);
+    trusting.end().await.assert_code(0);
+    let args = ["-p", &at, "--target-tls", "0:files.test:443"];
+    let mut wary = tunnel(&haul, &args, 1).await;
+    let mut client = wary.client().await;
+    let mut nothing = Vec::new();
+    let _ = within(LIMIT, client.read_to_end(&mut nothing)).await;
+    assert!(nothing.is_empty());
+    wary.running.until("not signed by anyone trusted").await;
+    wary.end().await.assert_code(0);
 }
 
 /// The head of an answer.

@@ -196,11 +196,11 @@ pub(super) fn written<'a>(
         return Ok(Vec::new());
     }
     let each = |place: &Place| {
-        let each = place.0.iter().zip(0..);
+        let each = place.proxies.iter().zip(0..);
         each.map(|(text, at)| {
             let named = named.get(text.expose());
             let text = named.map_or(text, |named| &named.url);
-            Ok((proxy(text, at)?, named))
+            Ok((proxy(text, (place.flag, at))?, named))
         })
         .collect()
     };
@@ -223,8 +223,8 @@ fn no_proxy() -> SettingError {
 }
 
 /// A proxy that a flag or the file names. Errors never repeat the text: it may hold a password.
-fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
-    let wrong = |what: String| SettingError::new(format!("-p: {what}"));
+fn proxy(text: &Secret, (flag, at): (&'static str, usize)) -> Result<Proxy, SettingError> {
+    let wrong = |what: String| SettingError::new(format!("{flag}: {what}"));
     let text = text.expose();
     if text.is_empty() {
         return Err(wrong("there is an empty place among the proxies".into())
@@ -241,7 +241,7 @@ fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
     let parsed: Result<Proxy, _> = text.parse();
     let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
     Ok(Proxy {
-        source: ProxySource::Flag("-p"),
+        source: ProxySource::Flag(flag),
         ..parsed
     })
 }
