@@ -18,6 +18,9 @@ const HEAD: usize = 64 << 10;
 /// Fields of it.
 const FIELDS: usize = 128;
 
+/// Times that a request is sent: without a login, with one, and once more where that was answered to a nonce that is stale.
+const TRIES: usize = 3;
+
 /// An end on which a request was sent.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -37,10 +40,10 @@ pub(crate) async fn send(upstream: &Upstream, request: &ForwardRequest) -> Resul
     if proxy.login.is_none() {
         return Ok(sent(found, request.for_proxy(None)).await);
     }
-    if !request.has_body() {
+    if request.body().is_over() {
         return exchange(upstream, found, (&proxy, request)).await;
     }
-    if connector.authorization(&proxy, request.line()).is_none() {
+    if shown(connector, (&proxy, request)).is_none() {
         exchange(upstream, found, (&proxy, &request.probe())).await?;
         let found = upstream.reach(request.target(), Errand::Request).await?;
         return Ok(with_login(connector, found, (&proxy, request)).await);
@@ -55,14 +58,17 @@ async fn exchange(
     (proxy, request): (&Proxy, &ForwardRequest),
 ) -> Result<Sent, Unreached> {
     let connector = upstream.connector();
+    let mut tries = TRIES;
     loop {
-        let shown = connector.authorization(proxy, request.line());
+        tries -= 1;
+        let shown = shown(connector, (proxy, request));
         let head = request.for_proxy(shown.as_ref().map(haul_net::Authorization::value));
         let mut sent = sent(found, head).await;
         let Some(challenges) = challenged(&mut sent).await else {
             return Ok(sent);
         };
-        if !connector.challenged(proxy, &challenges, shown.as_ref()) {
+        // What the proxy has said is told to the client.
+        if !connector.challenged(proxy, &challenges, shown.as_ref()) || tries == 0 {
             return Ok(sent);
         }
         found = upstream.reach(request.target(), Errand::Request).await?;
@@ -74,9 +80,18 @@ async fn with_login(
     found: Found,
     (proxy, request): (&Proxy, &ForwardRequest),
 ) -> Sent {
-    let shown = connector.authorization(proxy, request.line());
+    let shown = shown(connector, (proxy, request));
     let head = request.for_proxy(shown.as_ref().map(haul_net::Authorization::value));
     sent(found, head).await
+}
+
+/// What a proxy wants to see of a request, as far as it has said.
+fn shown(
+    connector: &Connector,
+    (proxy, request): (&Proxy, &ForwardRequest),
+) -> Option<haul_net::Authorization> {
+    let (method, url) = request.line();
+    connector.authorization(proxy, (method, &url))
 }
 
 /// Writes a head. That a peer does not take it is seen by whoever reads the answer.

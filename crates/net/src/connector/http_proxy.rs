@@ -62,10 +62,18 @@ where
         && proxy.login.is_some()
         && sessions.refused(&peer, &head.challenges, shown.as_ref())
     {
-        if !head.reusable {
-            stream = again().await?;
-        }
-        head = ask(&mut stream, (target, proxy), answer().as_ref(), url).await?;
+        let kept = match head.reusable {
+            true => ask(&mut stream, (target, proxy), answer().as_ref(), url).await,
+            false => Err(Error::new(Kind::Closed, url)),
+        };
+        head = match kept {
+            // It was closed after all: by the 407's own word, or without one.
+            Err(error) if *error.kind() == Kind::Closed => {
+                stream = again().await?;
+                ask(&mut stream, (target, proxy), answer().as_ref(), url).await?
+            }
+            answered => answered?,
+        };
     }
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
@@ -151,7 +159,7 @@ fn parse(head: &[u8]) -> Option<Head> {
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next()?);
     let mut words = first.split_ascii_whitespace();
-    words
+    let version = words
         .next()
         .filter(|version| version.starts_with("HTTP/1."))?;
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
@@ -181,7 +189,8 @@ fn parse(head: &[u8]) -> Option<Head> {
     Some(Head {
         status,
         challenges,
-        reusable: !close && !chunked && length == Some(0),
+        // What speaks 1.0 closes.
+        reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
         early: Bytes::new(),
         said: said.map(|said| Said(said.chars().take(SAID).collect())),
     })

@@ -19,6 +19,16 @@ async fn e14_a_port_that_is_taken_is_named() {
         ))
         .assert_says("hint: stop it or take another port");
     assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    drop(taken);
+    // The port is free now, and then its own.
+    let ran = haul
+        .run(&["tunnel", "-p", "127.0.0.1:1", &spec, &spec])
+        .await;
+    ran.assert_code(2).assert_says(&format!(
+        "127.0.0.1:{port} is taken by an earlier tunnel of this command"
+    ));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
     let socks = port.to_string();
     haul.run(&["tunnel", "-p", "127.0.0.1:1", "--socks", &socks])
         .await

@@ -44,8 +44,8 @@ impl Doors {
             let more = bind(address, &options, &mut handed);
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
                 true => twice(
-                    &format!("-l {address}"),
-                    "-l",
+                    ("-l", "-l"),
+                    address,
                     "every interface includes each of them",
                 ),
                 false => error.into(),
