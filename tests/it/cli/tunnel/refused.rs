@@ -19,21 +19,29 @@ async fn e14_a_port_that_is_taken_is_named() {
         ))
         .assert_says("hint: stop it or take another port");
     assert!(!ran.stderr.contains("listening"), "{ran:#?}");
-    drop(taken);
-    // The port is free now, and then its own.
-    let ran = haul
-        .run(&["tunnel", "-p", "127.0.0.1:1", &spec, &spec])
-        .await;
-    ran.assert_code(2).assert_says(&format!(
-        "127.0.0.1:{port} is taken by an earlier tunnel of this command"
-    ));
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
     let socks = port.to_string();
     haul.run(&["tunnel", "-p", "127.0.0.1:1", "--socks", &socks])
         .await
         .assert_code(5)
         .assert_says(&format!("127.0.0.1:{port} is taken"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_is_given_twice_is_a_mistake_of_the_command_line() {
+    let haul = Haul::new();
+    let spec = "unix:s.sock:echo.test:7";
+    let args = ["tunnel", "-p", "127.0.0.1:1", spec, spec];
+    haul.run(&args)
+        .await
+        .assert_code(2)
+        .assert_says("unix:s.sock is taken by an earlier tunnel of this command");
+    assert!(haul.listing().is_empty(), "{:?}", haul.listing());
+    let admin = ["--admin", "unix:s.sock"];
+    let args = [&args[..4], &admin].concat();
+    haul.run(&args)
+        .await
+        .assert_code(2)
+        .assert_says("--admin unix:s.sock is taken by an earlier SPEC of this command");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
