@@ -44,8 +44,8 @@ impl Doors {
             let more = bind(address, &options, &mut handed);
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
                 true => twice(
-                    ("-l", "-l"),
-                    address,
+                    ("-l", address),
+                    "-l",
                     "every interface includes each of them",
                 ),
                 false => error.into(),

@@ -41,9 +41,11 @@ fn is_one(path: &Path, other: &Path) -> bool {
     whole(path).is_some_and(|path| whole(other) == Some(path))
 }
 
-/// An address of a flag's that the command has given away already, to what is called `before`. `why` a port may be without being the same.
-pub(crate) fn twice((flag, before): (&str, &str), address: &Address, why: &str) -> Trouble {
-    let told = format!("{flag} {address} is taken by an earlier {before} of this command");
+/// An address that the command has given away already, by what stood `before`. `why` a port may be without being the same.
+pub(crate) fn twice((flag, address): (&str, &Address), before: &str, why: &str) -> Trouble {
+    let given = format!("{flag} {address}");
+    let given = given.trim_start();
+    let told = format!("{given} is taken by an earlier {before} of this command");
     Trouble::usage(told).hint(match address {
         Address::Unix { .. } => "leave one of them out, or name another path".to_owned(),
         _ => format!("leave one of them out, or take another port: {why}"),

@@ -151,8 +151,8 @@ impl Doors {
             let bound = bind(address, &BindOptions::default(), &mut self.handed);
             let bound = bound.map_err(|error| match is_own(&error, &taken) {
                 true => twice(
-                    ("the address", "tunnel"),
-                    address,
+                    ("", address),
+                    "tunnel",
                     "every interface includes each of them",
                 ),
                 false => told(error),
