@@ -9,15 +9,14 @@ use haul_net::{
     Target, TlsOptions, connector::Pin,
 };
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
-use http::HeaderMap;
 
 use super::Environment;
 use super::file::{Named, Proxies};
 use super::login::Logins;
 use super::wishes::{Place, TlsWish, Wishes};
-use crate::args::{Field, Resolve};
-use crate::settings::SettingError;
+use crate::args::Resolve;
 use crate::settings::tls::{Names, client_tls};
+use crate::settings::{SettingError, proxies};
 
 /// A way to targets.
 #[derive(Debug, Clone)]
@@ -177,7 +176,7 @@ impl Ways<'_> {
         };
         Ok(Proxy {
             login,
-            headers: header_map(fields.iter().chain(more))?,
+            headers: proxies::fields("-H", fields.iter().chain(more))?,
             tls: tls.filter(|_| is_secure),
             ..proxy
         })
@@ -196,11 +195,11 @@ pub(super) fn written<'a>(
         return Ok(Vec::new());
     }
     let each = |place: &Place| {
-        let each = place.0.iter().zip(0..);
+        let each = place.proxies.iter().zip(0..);
         each.map(|(text, at)| {
             let named = named.get(text.expose());
             let text = named.map_or(text, |named| &named.url);
-            Ok((proxy(text, at)?, named))
+            Ok((proxy(text, (place.flag, at))?, named))
         })
         .collect()
     };
@@ -223,8 +222,8 @@ fn no_proxy() -> SettingError {
 }
 
 /// A proxy that a flag or the file names. Errors never repeat the text: it may hold a password.
-fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
-    let wrong = |what: String| SettingError::new(format!("-p: {what}"));
+fn proxy(text: &Secret, (flag, at): (&'static str, usize)) -> Result<Proxy, SettingError> {
+    let wrong = |what: String| SettingError::new(format!("{flag}: {what}"));
     let text = text.expose();
     if text.is_empty() {
         return Err(wrong("there is an empty place among the proxies".into())
@@ -241,24 +240,9 @@ fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
     let parsed: Result<Proxy, _> = text.parse();
     let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
     Ok(Proxy {
-        source: ProxySource::Flag("-p"),
+        source: ProxySource::Flag(flag),
         ..parsed
     })
-}
-
-fn header_map<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<HeaderMap, SettingError> {
-    let mut map = HeaderMap::new();
-    for field in fields {
-        let Some(value) = field.value.clone() else {
-            return Err(SettingError::new(format!(
-                "-H: {} has no value, and a CONNECT has nothing that it could take away",
-                field.name
-            )));
-        };
-        // Values were marked as sensitive where they were read.
-        map.append(field.name.clone(), value);
-    }
-    Ok(map)
 }
 
 /// `a:3128 or b:3128 > c:443`.
@@ -289,9 +273,7 @@ fn connector(wishes: &Wishes) -> ConnectorConfig {
 
 /// TLS with a proxy. Apart from TLS with targets: who trusts any of these does not mean any of those.
 fn proxy_tls(wish: &TlsWish) -> Result<ProxyTls, SettingError> {
-    let options = client_tls(wish.names("--proxy-"))?;
-    ProxyTls::new(options)
-        .map_err(|error| SettingError::new("TLS with the proxy cannot be set up").because(error))
+    proxies::tls(wish.names(proxies::FLAGS))
 }
 
 fn target_tls(wishes: &Wishes) -> Result<TlsOptions, SettingError> {
