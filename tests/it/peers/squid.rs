@@ -1,8 +1,11 @@
-//! A private squid: open, or with a login by Basic or Digest.
+//! A private squid: open, or with a login by Basic or Digest. To [`FORBIDDEN`] it lets nobody.
 
 use tempfile::TempDir;
 
 use super::program::{Program, free_ports, start};
+
+/// An address of this machine's that it does not connect to.
+pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 
 /// How a squid asks who we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +22,17 @@ pub(crate) enum Login {
 pub(crate) struct Squid {
     _dir: TempDir,
     port: u16,
-    _program: Program,
+    program: Program,
+}
+
+impl Drop for Squid {
+    fn drop(&mut self) {
+        // Asked to end, it takes two seconds. Killed, it leaves its shared memory.
+        self.program.kill();
+        for part in ["metadata", "queues", "readers"] {
+            let _ = std::fs::remove_file(format!("/dev/shm/{}-cf__{part}.shm", name(self.port)));
+        }
+    }
 }
 
 impl Squid {
@@ -43,13 +56,13 @@ impl Squid {
         )
         .unwrap();
         let path = dir.path().join("squid.conf");
-        let name = format!("haul{port}");
+        let name = name(port);
         let args = ["-N", "-n", &name, "-f", path.to_str().unwrap()];
         let program = start("squid", &args, port, dir.path()).await;
         Self {
             _dir: dir,
             port,
-            _program: program,
+            program,
         }
     }
 
@@ -58,6 +71,11 @@ impl Squid {
         let at = if login.is_empty() { "" } else { "@" };
         format!("http://{login}{at}127.0.0.1:{}", self.port)
     }
+}
+
+/// What it calls itself, so that it shares nothing with another.
+fn name(port: u16) -> String {
+    format!("haul{port}")
 }
 
 fn configuration(root: &str, port: u16, login: Login) -> String {
@@ -76,7 +94,7 @@ fn configuration(root: &str, port: u16, login: Login) -> String {
         "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"
     };
     format!(
-        "http_port 127.0.0.1:{port}\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
+        "http_port 127.0.0.1:{port}\nacl forbidden dst {FORBIDDEN}/32\nhttp_access deny forbidden\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
          pid_filename none\ncoredump_dir {root}\nshutdown_lifetime 0 seconds\nvisible_hostname localhost\npinger_enable off\n\
          cache_effective_user proxy\nnetdb_filename none\n"
     )
