@@ -46,17 +46,13 @@ impl Dovecot {
 }
 
 fn configuration(root: &str, [plain, tls]: [u16; 2]) -> String {
-    let is_root = rustix::process::geteuid().is_root();
-    let id = |user: u32, name: &str| {
-        if is_root {
-            name.to_owned()
-        } else {
-            user.to_string()
-        }
+    let (user, group) = if rustix::process::geteuid().is_root() {
+        (NOBODY.0.to_owned(), NOBODY.1.to_owned())
+    } else {
+        // It takes names alone.
+        let own = |flag| Here::new().run("id", &[flag]).stdout.trim().to_owned();
+        (own("-un"), own("-gn"))
     };
-    let uid = rustix::process::geteuid().as_raw();
-    let gid = rustix::process::getegid().as_raw();
-    let (user, group) = (id(uid, NOBODY.0), id(gid, NOBODY.1));
     format!(
         "base_dir = {root}/run\nstate_dir = {root}/run\ninstance_name = haul\nlog_path = {root}/log\n\
          protocols = imap\nlisten = 127.0.0.1\nfirst_valid_uid = 1\nmail_location = maildir:{root}/mail\n\
