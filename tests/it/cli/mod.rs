@@ -32,3 +32,5 @@ mod signals;
 mod soak;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(unix)]
+mod tunnel;

@@ -78,7 +78,7 @@ impl Served {
 }
 
 /// One request; the first line and further fields come as `head`.
-async fn ask(address: &str, head: &str, body: &str) -> String {
+pub(super) async fn ask(address: &str, head: &str, body: &str) -> String {
     let asked = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();

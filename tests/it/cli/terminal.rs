@@ -137,6 +137,32 @@ async fn the_password_of_a_user_in_a_url_is_asked_for_once() {
     }
 }
 
+/// Standard input is the tunnel's: the question goes to the terminal all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_password_of_a_tunnels_proxy_is_asked_for() {
+    let target = serve(Resource::new(content())).await;
+    let asks = haul_lab::breakage::Login::basic("me", "s3cret");
+    let proxy = haul_lab::HttpProxy::builder().route("files.test:80", target.address());
+    let proxy = proxy.login(asks).start().await;
+    let haul = Haul::new();
+    let line = format!(
+        "printf 'HEAD /f.bin HTTP/1.1\\r\\nHost: files.test\\r\\nConnection: close\\r\\n\\r\\n' | {} tunnel -p {} -U me --stdio files.test:80; echo code $?",
+        env!("CARGO_BIN_EXE_haul"),
+        proxy.address()
+    );
+    let mut terminal = Terminal::start(&haul, &line);
+    terminal
+        .asked_for(&format!("Password for me at {}: ", proxy.address()))
+        .await;
+    terminal.type_in("s3cret\n").await;
+    let shown = terminal.end().await;
+    assert!(
+        shown.contains("HTTP/1.1 200") && shown.contains("code 0"),
+        "{shown}"
+    );
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_at_a_question_put_the_terminal_right_and_end_with_130() {
     let origin = serve(Resource::new(content())).await;

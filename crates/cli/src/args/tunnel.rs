@@ -18,11 +18,12 @@ pub(crate) use way::{ProxyArgs, TargetArgs, WayArgs};
 
 /// What stands below the flags.
 const AFTER: &str = "\
-SPEC is [BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993 (ssh -L has it so), unix:PATH:HOST:HOSTPORT,
-or systemd[:NAME]:HOST:HOSTPORT; IPv6 addresses stand in brackets, port 0 is any free one.
+SPEC is [BIND:]PORT:HOST:HOSTPORT, as ssh -L has it: 9993:imap.example.com:993; or with unix:PATH or
+systemd[:NAME] in place of the port. IPv6 addresses stand in brackets, port 0 is any free one.
 TIME takes ms, s, m, h, d, and seconds without a unit.
-SIGHUP reads --config, certificates and password files again and begins a new log; connections go on.
-Exit codes: 0 ended, 1 connections outlasted --grace (or `status` found nothing), 2 usage, 4 local,
+SIGHUP reads --config, certificates and password files again and begins a new log; what is
+connected stays so. Ctrl-C and SIGTERM end, at once unless there is a --grace.
+Exit codes: 0 ended, 1 connections outlasted --grace, or status found nothing, 2 usage, 4 local,
 5 cannot listen, or --stdio cannot reach its target, 130 ended by a second signal.";
 
 /// `haul tunnel`.

@@ -8,7 +8,11 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_shortage() {
         return Some("too many files are open: ulimit -n N allows more");
     }
-    let is_of_proxy = error.is_of_proxy();
+    // TLS with a target has no proxy in its error, wherever it leads through.
+    let is_of_proxy = match error.kind() {
+        Kind::Tls(_) => error.proxy().is_some(),
+        _ => error.is_of_proxy(),
+    };
     Some(match error.kind() {
         Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.login) => {
             "check the user name and password of the proxy"

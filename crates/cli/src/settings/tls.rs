@@ -50,7 +50,8 @@ pub(super) fn client_tls(names: Names<'_>) -> Result<TlsOptions, SettingError> {
         files,
         insecure: names.insecure,
         identity: identity(&names)?,
-        flags: Some(names.flags),
+        // The usual ones need no telling.
+        flags: Some(names.flags).filter(|flags| *flags != "--"),
     })
 }
 

@@ -25,7 +25,7 @@ pub(crate) use running::RunningSettings;
 use running::{NetrcWish, RunningWishes};
 pub(crate) use way::Way;
 use way::Ways;
-use wishes::Wishes;
+use wishes::{TlsWish, Wishes};
 
 /// How long a connection that stands ready may, unless told otherwise: proxies close idle ones after a minute or more.
 const WARM_IDLE: std::time::Duration = std::time::Duration::from_secs(30);
@@ -67,6 +67,13 @@ pub(crate) struct StdioSettings {
     pub(crate) warnings: Vec<String>,
 }
 
+/// How variables are read.
+type Environment = fn(&str) -> Option<String>;
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 /// What flags and the file say.
 struct Told {
     flags: Wishes,
@@ -80,6 +87,15 @@ impl TunnelSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &TunnelArgs, passwords: &Passwords) -> Result<Self, SettingError> {
+        Self::resolve_in(args, passwords, environment)
+    }
+
+    /// The same in another environment.
+    fn resolve_in(
+        args: &TunnelArgs,
+        passwords: &Passwords,
+        environment: Environment,
+    ) -> Result<Self, SettingError> {
         let told = Told::by(args)?;
         let mut wanted = flagged(args)?;
         wanted.extend(told.config.tunnels.iter().map(|listed| {
@@ -91,7 +107,11 @@ impl TunnelSettings {
                 .hint(format!("a SPEC is {}", SpecError::GRAMMAR)));
         }
         let all = told.flags.over(&told.config.all);
-        let mut ways = told.ways(passwords)?;
+        let wished = wanted
+            .iter()
+            .map(|(.., wishes)| wishes.as_ref().unwrap_or(&all));
+        told.certificates_are_used(wished)?;
+        let mut ways = told.ways(passwords, environment)?;
         let planned = wanted.into_iter().map(|(listen, local, wishes)| {
             planned((listen, local), wishes.as_ref().unwrap_or(&all), &mut ways)
         });
@@ -121,9 +141,10 @@ impl StdioSettings {
     pub(crate) fn resolve(args: &TunnelArgs) -> Result<Self, SettingError> {
         let told = Told::by(args)?;
         let wishes = told.flags.over(&told.config.all);
+        told.certificates_are_used(std::iter::once(&wishes))?;
         let passwords = Passwords::default();
         Ok(Self {
-            way: told.ways(&passwords)?.of(&wishes)?,
+            way: told.ways(&passwords, environment)?.of(&wishes)?,
             idle: wishes.idle_timeout.and_then(|time| time.0),
             warnings: told.warnings(),
         })
@@ -142,8 +163,11 @@ impl Told {
         })
     }
 
-    fn ways<'a>(&'a self, passwords: &'a Passwords) -> Result<Ways<'a>, SettingError> {
-        let environment = |name: &str| std::env::var(name).ok();
+    fn ways<'a>(
+        &'a self,
+        passwords: &'a Passwords,
+        environment: Environment,
+    ) -> Result<Ways<'a>, SettingError> {
         Ok(Ways {
             named: &self.config.proxies,
             logins: Logins {
@@ -154,6 +178,22 @@ impl Told {
             environment,
             made: Vec::new(),
         })
+    }
+
+    /// What is about TLS with the target makes no sense where there is none.
+    fn certificates_are_used<'a>(
+        &self,
+        mut wished: impl Iterator<Item = &'a Wishes>,
+    ) -> Result<(), SettingError> {
+        let is_given = [&self.flags, &self.config.all]
+            .iter()
+            .any(|wishes| wishes.tls != TlsWish::default());
+        if is_given && !wished.any(|wishes| wishes.target_tls == Some(true)) {
+            let told = "there is no TLS with the target, and so nothing for certificates";
+            return Err(SettingError::new(told)
+                .hint("--target-tls speaks it; --proxy-cacert and the like are for the proxy"));
+        }
+        Ok(())
     }
 
     fn netrc(&self) -> Result<Option<Netrc>, SettingError> {
@@ -193,6 +233,10 @@ impl Told {
 /// What flags listen on; nothing is wished of those that is not wished of all.
 fn flagged(args: &TunnelArgs) -> Result<Vec<(Address, Local, Option<Wishes>)>, SettingError> {
     let specs = args.specs.iter().zip(1..).map(|(text, number)| {
+        if text == "status" {
+            return Err(SettingError::new("status stands among the SPECs")
+                .hint("haul tunnel status takes --admin and --json alone"));
+        }
         let spec: Spec = text.parse().map_err(|error| wrong_spec(number, &error))?;
         Ok((spec.listen, Local::Forward(spec.target), None))
     });
@@ -261,3 +305,6 @@ impl Planned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

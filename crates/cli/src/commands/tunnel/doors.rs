@@ -141,9 +141,13 @@ impl Doors {
     /// Listens on all of these, or on none.
     fn bind(&mut self, planned: &[&Planned]) -> Result<Vec<Vec<Bound>>, Trouble> {
         let mut taken = self.locals();
-        let mut all = Vec::new();
-        for planned in planned {
-            let address = &planned.listen;
+        let mut all: Vec<Vec<Bound>> = planned.iter().map(|_| Vec::new()).collect();
+        // Sockets that were handed over come last: what was taken of them is gone if another address cannot be had.
+        let is_handed = |at: &usize| matches!(planned[*at].listen, Address::Systemd { .. });
+        let mut order: Vec<usize> = (0..planned.len()).collect();
+        order.sort_by_key(is_handed);
+        for at in order {
+            let address = &planned[at].listen;
             let bound = bind(address, &BindOptions::default(), &mut self.handed);
             let bound = bound.map_err(|error| match is_own(&error, &taken) {
                 true => twice(
@@ -154,7 +158,7 @@ impl Doors {
                 false => told(error),
             })?;
             taken.extend(locals(&bound));
-            all.push(bound);
+            all[at] = bound;
         }
         Ok(all)
     }

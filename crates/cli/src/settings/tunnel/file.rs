@@ -21,6 +21,9 @@ use crate::args::{
 };
 use crate::settings::{SettingError, exposed};
 
+/// What messages call whoever named a proxy in the file.
+const FLAG: &str = "--config";
+
 /// Bytes that a file has at most: some thousand tunnels.
 const MOST: u64 = 1 << 20;
 
@@ -107,7 +110,11 @@ impl Config {
         };
         let secret = |text: &Secret| text.expose().contains('@');
         let wishes = |wishes: &Wishes| {
-            let mut texts = wishes.proxies.iter().flatten().flat_map(|place| &place.0);
+            let mut texts = wishes
+                .proxies
+                .iter()
+                .flatten()
+                .flat_map(|place| &place.proxies);
             login(&wishes.login) || !wishes.headers.is_empty() || texts.any(secret)
         };
         let named =
@@ -181,13 +188,17 @@ fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingErro
     let whole = value.clone();
     let place = |value: Value<'_>| {
         if !value.is_list() {
-            return value.text().map(Place::of);
+            return value.text().map(|text| Place::of(text, FLAG));
         }
         let texts = value.each().into_iter().map(|value| {
             let text = value.text()?;
             Ok(Secret::new(text.trim().to_owned()))
         });
-        texts.collect::<Result<_, _>>().map(Place)
+        let proxies = texts.collect::<Result<_, _>>()?;
+        Ok(Place {
+            proxies,
+            flag: FLAG,
+        })
     };
     let places: Vec<Place> = value
         .each()
@@ -196,7 +207,7 @@ fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingErro
         .collect::<Result<_, _>>()?;
     // Told here, where the line is known; it is done again where flags have their say.
     way::written(&places, proxies).map_err(|error| {
-        let told = whole.wrong(error.to_string().trim_start_matches("-p: "));
+        let told = whole.wrong(error.to_string().trim_start_matches("--config: "));
         match error.advice() {
             Some(advice) => told.hint(advice.to_owned()),
             None => told,

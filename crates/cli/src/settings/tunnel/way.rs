@@ -11,6 +11,7 @@ use haul_net::{
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
 use http::HeaderMap;
 
+use super::Environment;
 use super::file::{Named, Proxies};
 use super::login::Logins;
 use super::wishes::{Place, TlsWish, Wishes};
@@ -37,7 +38,7 @@ pub(super) struct Ways<'a> {
     /// Who we are.
     pub(super) logins: Logins<'a>,
     /// What the environment says of proxies.
-    pub(super) environment: fn(&str) -> Option<String>,
+    pub(super) environment: Environment,
     /// Those that there are, by what was wished.
     pub(super) made: Vec<(Wishes, Way)>,
 }
@@ -195,11 +196,11 @@ pub(super) fn written<'a>(
         return Ok(Vec::new());
     }
     let each = |place: &Place| {
-        let each = place.0.iter().zip(0..);
+        let each = place.proxies.iter().zip(0..);
         each.map(|(text, at)| {
             let named = named.get(text.expose());
             let text = named.map_or(text, |named| &named.url);
-            Ok((proxy(text, at)?, named))
+            Ok((proxy(text, (place.flag, at))?, named))
         })
         .collect()
     };
@@ -222,8 +223,8 @@ fn no_proxy() -> SettingError {
 }
 
 /// A proxy that a flag or the file names. Errors never repeat the text: it may hold a password.
-fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
-    let wrong = |what: String| SettingError::new(format!("-p: {what}"));
+fn proxy(text: &Secret, (flag, at): (&'static str, usize)) -> Result<Proxy, SettingError> {
+    let wrong = |what: String| SettingError::new(format!("{flag}: {what}"));
     let text = text.expose();
     if text.is_empty() {
         return Err(wrong("there is an empty place among the proxies".into())
@@ -240,7 +241,7 @@ fn proxy(text: &Secret, at: usize) -> Result<Proxy, SettingError> {
     let parsed: Result<Proxy, _> = text.parse();
     let parsed = parsed.map_err(|error| wrong(error.to_string()))?;
     Ok(Proxy {
-        source: ProxySource::Flag("-p"),
+        source: ProxySource::Flag(flag),
         ..parsed
     })
 }
@@ -294,16 +295,10 @@ fn proxy_tls(wish: &TlsWish) -> Result<ProxyTls, SettingError> {
 }
 
 fn target_tls(wishes: &Wishes) -> Result<TlsOptions, SettingError> {
-    if wishes.target_tls != Some(true) {
-        return match wishes.tls == TlsWish::default() {
-            true => Ok(TlsOptions::default()),
-            false => Err(SettingError::new(
-                "there is no TLS with the target, and so nothing for certificates",
-            )
-            .hint("--target-tls speaks it; --proxy-cacert and the like are for the proxy")),
-        };
+    match wishes.target_tls {
+        Some(true) => client_tls(wishes.tls.names("--")),
+        _ => Ok(TlsOptions::default()),
     }
-    client_tls(wishes.tls.names("--"))
 }
 
 impl TlsWish {

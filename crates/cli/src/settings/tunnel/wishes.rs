@@ -47,7 +47,12 @@ pub(crate) struct Wishes {
 
 /// One place in a row of proxies: those that will do, as they are written. They may hold passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place(pub(crate) Vec<Secret>);
+pub(crate) struct Place {
+    /// In the order in which they are tried.
+    pub(crate) proxies: Vec<Secret>,
+    /// The flag by which they were told, for messages.
+    pub(crate) flag: &'static str,
+}
 
 /// Who we are to a proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +84,7 @@ impl Wishes {
             proxy
                 .proxies
                 .iter()
-                .map(|SecretText(text)| Place::of(text.expose()))
+                .map(|SecretText(text)| Place::of(text.expose(), "-p"))
         };
         Self {
             proxies: (!proxy.proxies.is_empty()).then(|| places().collect()),
@@ -152,14 +157,17 @@ fn either<T: Clone>(above: &[T], below: &[T]) -> Vec<T> {
 
 impl Place {
     /// Alternatives with commas between.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str, flag: &'static str) -> Self {
         let each = |text: &str| Secret::new(text.trim().to_owned());
-        Self(text.split(',').map(each).collect())
+        Self {
+            proxies: text.split(',').map(each).collect(),
+            flag,
+        }
     }
 
     /// Whether it says that there is no proxy.
     pub(super) fn is_none(&self) -> bool {
-        self.0.iter().all(|text| text.expose().is_empty())
+        self.proxies.iter().all(|text| text.expose().is_empty())
     }
 }
 
@@ -202,7 +210,7 @@ mod tests {
 
     fn with_proxy(proxy: Option<&str>, user: Option<&str>) -> Wishes {
         Wishes {
-            proxies: proxy.map(|proxy| vec![Place::of(proxy)]),
+            proxies: proxy.map(|proxy| vec![Place::of(proxy, "-p")]),
             login: LoginWish {
                 user: user.map(|user| user.parse().unwrap()),
                 file: None,
@@ -251,9 +259,9 @@ mod tests {
 
     #[test]
     fn alternatives_have_commas_between() {
-        let place = Place::of("a:1, http://b:2");
-        let texts: Vec<_> = place.0.iter().map(Secret::expose).collect();
+        let place = Place::of("a:1, http://b:2", "-p");
+        let texts: Vec<_> = place.proxies.iter().map(Secret::expose).collect();
         assert_eq!(texts, ["a:1", "http://b:2"]);
-        assert!(Place::of("").is_none() && !Place::of("a").is_none());
+        assert!(Place::of("", "-p").is_none() && !Place::of("a", "-p").is_none());
     }
 }

@@ -1,0 +1,141 @@
+//! `haul tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
+//!
+//! The proxies are `haul-lab`'s; the far end is an echo of the test's own. How proxies are spoken to is judged by `haul-net`'s tests, and
+//! what becomes of bytes by those of `haul-tunnel`.
+
+mod config;
+mod ends;
+mod refused;
+mod roads;
+mod secrets;
+mod status;
+mod stdio;
+
+use std::net::SocketAddr;
+
+use haul_lab::{HttpProxy, within};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::harness::{Haul, LIMIT, Ran, Running};
+
+/// A far end that sends back what it gets. Dropped, it is gone.
+struct Echo {
+    address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+impl Echo {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut clients = JoinSet::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                clients.spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    // A client that is cut off has nobody to be told.
+                    let _ = tokio::io::copy(&mut from, &mut to).await;
+                });
+            }
+        });
+        Self {
+            address,
+            _tasks: tasks,
+        }
+    }
+}
+
+/// A proxy that leads `echo.test:7` to an echo.
+async fn proxy_to(echo: &Echo) -> HttpProxy {
+    let proxy = HttpProxy::builder().route("echo.test:7", echo.address);
+    proxy.start().await
+}
+
+/// A tunnel that listens.
+struct Tunnel {
+    running: Running,
+    /// Where, in the order of its words.
+    addresses: Vec<String>,
+    /// What it said so far.
+    said: Vec<String>,
+}
+
+/// `haul tunnel` with so many listeners.
+async fn tunnel(haul: &Haul, args: &[&str], listeners: usize) -> Tunnel {
+    let args = [&["tunnel"], args].concat();
+    listening(haul.start(&args), listeners).await
+}
+
+async fn listening(running: Running, listeners: usize) -> Tunnel {
+    let mut tunnel = Tunnel {
+        running,
+        addresses: Vec::new(),
+        said: Vec::new(),
+    };
+    for _ in 0..listeners {
+        tunnel.listens().await;
+    }
+    tunnel
+}
+
+impl Tunnel {
+    /// Waits until it says of one more address.
+    async fn listens(&mut self) -> String {
+        let read = async {
+            while let Some(line) = self.running.stderr.next_line().await.unwrap() {
+                self.said.push(line.clone());
+                if let Some((_, rest)) = line.split_once("haul: listening on ") {
+                    return rest.split(' ').next().unwrap().to_owned();
+                }
+            }
+            panic!("it does not listen: {:#?}", self.said);
+        };
+        let address = within(LIMIT, read).await;
+        self.addresses.push(address.clone());
+        address
+    }
+
+    async fn client(&self) -> TcpStream {
+        connected(&self.addresses[0]).await
+    }
+
+    async fn hangs_up(&mut self, words: &str) -> String {
+        self.running.signal(rustix::process::Signal::HUP);
+        self.running.until(words).await
+    }
+
+    async fn end(self) -> Ran {
+        self.running.signal(rustix::process::Signal::TERM);
+        self.running.end().await
+    }
+}
+
+async fn connected(address: &str) -> TcpStream {
+    within(LIMIT, TcpStream::connect(address)).await.unwrap()
+}
+
+/// Says something and hears it again: the way to the echo and back is open.
+async fn echoed(stream: &mut TcpStream, words: &str) {
+    let heard = async {
+        stream.write_all(words.as_bytes()).await.unwrap();
+        let mut heard = vec![0; words.len()];
+        stream.read_exact(&mut heard).await.unwrap();
+        heard
+    };
+    assert_eq!(within(LIMIT, heard).await, words.as_bytes());
+}
+
+/// Ends what is said, and hears the rest.
+async fn finished(mut stream: TcpStream) -> Vec<u8> {
+    let rest = async {
+        let _ = stream.shutdown().await;
+        let mut rest = Vec::new();
+        // A reset is an end, too.
+        let _ = stream.read_to_end(&mut rest).await;
+        rest
+    };
+    within(LIMIT, rest).await
+}

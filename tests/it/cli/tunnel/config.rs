@@ -1,0 +1,171 @@
+//! `--config`, and what a hang-up has read again while connections go on.
+
+use haul_lab::within;
+use tokio::io::AsyncReadExt as _;
+
+use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+
+/// A file with two tunnels, of which one leads to where it is told.
+fn file(proxy: &str, target: &str) -> String {
+    format!(
+        r#"
+        proxy = "corp"
+        [proxies.corp]
+        url = "{proxy}"
+        [[tunnel]]
+        listen = "0"
+        target = "{target}"
+        [[tunnel]]
+        listen = "unix:s.sock"
+        kind = "socks"
+        "#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_names_tunnels_and_flags_add_theirs() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    std::fs::create_dir(haul.path("etc")).unwrap();
+    haul.write("etc/t.toml", file(&at, "echo.test:7"));
+    let mut tunnel = tunnel(&haul, &["--config", "etc/t.toml", "0:echo.test:7"], 2).await;
+    for address in tunnel.addresses.clone() {
+        echoed(&mut connected(&address).await, "hello").await;
+    }
+    // A path in the file is relative to the file.
+    let socket = tunnel.listens().await;
+    assert!(socket.ends_with("/etc/s.sock"), "{socket}");
+    assert!(haul.path("etc/s.sock").exists());
+    tunnel.end().await.assert_code(0);
+    assert_eq!(crate::cli::harness::names(&haul.path("etc")), ["t.toml"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_changes_where_listeners_lead_and_connections_go_on() {
+    let (echo, other) = (Echo::start().await, Echo::start().await);
+    let proxy = haul_lab::HttpProxy::builder()
+        .route("echo.test:7", echo.address)
+        .route("other.test:7", other.address)
+        .start()
+        .await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    haul.write("t.toml", file(&at, "echo.test:7"));
+    let mut tunnel = tunnel(&haul, &["--config", "t.toml", "--log", "l.log"], 2).await;
+    let mut old = tunnel.client().await;
+    echoed(&mut old, "before").await;
+    let more = "[[tunnel]]\nlisten = \"127.0.0.2:0\"\ntarget = \"echo.test:7\"\n";
+    let text = file(&at, "other.test:7").replace(
+        "[[tunnel]]\n        listen = \"unix",
+        "[[gone]]\n        listen = \"unix",
+    );
+    let text = text.split("[[gone]]").next().unwrap().to_owned() + more;
+    haul.write("t.toml", text);
+    std::fs::rename(haul.path("l.log"), haul.path("l.log.1")).unwrap();
+    tunnel.running.signal(rustix::process::Signal::HUP);
+    let opened = tunnel.listens().await;
+    tunnel
+        .running
+        .until("haul: no longer listening on unix:")
+        .await;
+    tunnel.running.until("haul: reloaded").await;
+    assert!(!haul.path("s.sock").exists());
+    echoed(&mut connected(&opened).await, "new").await;
+    // The same port, and another target; who came before is not disturbed.
+    echoed(&mut tunnel.client().await, "after").await;
+    echoed(&mut old, "still").await;
+    assert_eq!(finished(old).await, b"");
+    let targets: Vec<String> = proxy
+        .asked()
+        .iter()
+        .map(|asked| asked.target.clone())
+        .collect();
+    assert_eq!(targets, ["echo.test:7", "echo.test:7", "other.test:7"]);
+    tunnel.end().await.assert_code(0);
+    let log = std::fs::read_to_string(haul.path("l.log")).unwrap();
+    assert!(log.contains(" > other.test:7 "), "{log}");
+    assert!(
+        log.contains(" > echo.test:7 ") && log.contains("11 up, 11 down"),
+        "{log}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_wrong_changes_nothing() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken
+        .local_addr()
+        .map(|local| (local.port(), taken))
+        .unwrap();
+    let haul = Haul::new();
+    let good = file(&at, "echo.test:7");
+    haul.write("t.toml", &good);
+    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
+    let mut old = tunnel.client().await;
+    echoed(&mut old, "before").await;
+    let more = format!(
+        "[[tunnel]]\nlisten = \"0\"\ntarget = \"t:1\"\n[[tunnel]]\nlisten = \"{}\"\ntarget = \"t:1\"\n",
+        taken.0
+    );
+    for (text, says) in [
+        (
+            format!("prosy = 1\n{good}"),
+            "t.toml:1: prosy is no key here",
+        ),
+        (format!("{good}\n{more}"), "is taken by another server"),
+    ] {
+        haul.write("t.toml", text);
+        tunnel.hangs_up("warning: nothing is changed").await;
+        tunnel.running.until(says).await;
+        echoed(&mut old, "still").await;
+        echoed(&mut tunnel.client().await, "new").await;
+        assert!(haul.path("s.sock").exists());
+    }
+    // Nothing of the failure stands in the way of what is right.
+    haul.write("t.toml", &good);
+    tunnel.hangs_up("haul: reloaded").await;
+    let ran = tunnel.end().await;
+    ran.assert_code(0);
+    assert!(!ran.stderr.contains("reloaded"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hang_up_reads_passwords_again() {
+    let echo = Echo::start().await;
+    let proxy = haul_lab::HttpProxy::builder()
+        .route("echo.test:7", echo.address)
+        .login(haul_lab::breakage::Login::basic("me", "right"))
+        .start()
+        .await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    haul.write("password", "wrong");
+    let args = [
+        "-p",
+        &at,
+        "-U",
+        "me",
+        "--proxy-password-file",
+        "password",
+        "0:echo.test:7",
+    ];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    // It stays until it is sent away.
+    let mut refused = tunnel.client().await;
+    let mut nothing = Vec::new();
+    let _ = within(LIMIT, refused.read_to_end(&mut nothing)).await;
+    assert!(nothing.is_empty());
+    tunnel.running.until(": failed: ").await;
+    haul.write("password", "right");
+    tunnel.hangs_up("haul: reloaded").await;
+    within(LIMIT, async {
+        echoed(&mut tunnel.client().await, "hello").await
+    })
+    .await;
+    tunnel.end().await.assert_code(0);
+}

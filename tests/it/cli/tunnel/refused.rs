@@ -1,0 +1,122 @@
+//! What it does not begin with, and what it says then (row E14).
+
+use std::net::TcpListener;
+
+use super::{Haul, tunnel};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e14_a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let haul = Haul::new();
+    let spec = format!("{port}:echo.test:7");
+    let ran = haul
+        .run(&["tunnel", "-p", "127.0.0.1:1", "0:echo.test:7", &spec])
+        .await;
+    ran.assert_code(5)
+        .assert_says(&format!(
+            "error: 127.0.0.1:{port} is taken by another server"
+        ))
+        .assert_says("hint: stop it or take another port");
+    assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    let socks = port.to_string();
+    haul.run(&["tunnel", "-p", "127.0.0.1:1", "--socks", &socks])
+        .await
+        .assert_code(5)
+        .assert_says(&format!("127.0.0.1:{port} is taken"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e14_other_machines_get_in_only_where_that_was_asked_for_and_then_it_is_told() {
+    let haul = Haul::new();
+    let mut public = tunnel(
+        &haul,
+        &["-p", "127.0.0.1:1", "*:0:echo.test:7", "--socks", ":0"],
+        2,
+    )
+    .await;
+    assert!(
+        !public
+            .addresses
+            .iter()
+            .any(|address| address.starts_with("127.")),
+        "{:?}",
+        public.said
+    );
+    let warned = public.running.until("warning: whoever reaches").await;
+    assert!(warned.contains("is let through to echo.test:7"), "{warned}");
+    let warned = public.running.until("warning: whoever reaches").await;
+    assert!(
+        warned.contains("goes anywhere by this proxy, as you"),
+        "{warned}"
+    );
+    public.end().await.assert_code(0);
+    let private = tunnel(
+        &haul,
+        &["-p", "127.0.0.1:1", "0:echo.test:7", "--socks", "0"],
+        2,
+    )
+    .await;
+    assert!(
+        private
+            .addresses
+            .iter()
+            .all(|address| address.starts_with("127.0.0.1:"))
+    );
+    let ran = private.end().await;
+    assert!(!ran.assert_code(0).stderr.contains("warning"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn command_lines_that_cannot_be_used() {
+    let haul = Haul::new();
+    let p = &["tunnel", "-p", "p.test:1"][..];
+    let mut told = Vec::new();
+    for (before, line) in [
+        (p, ""),
+        (p, "9993:imap.test"),
+        (p, "9993:imap.test:imaps"),
+        (p, "x:imap.test:993"),
+        (p, "1:t.test:1 --stdio t.test:1"),
+        (p, "--stdio t.test"),
+        (p, "--stdio t.test:ssh"),
+        (p, "--socks nowhere"),
+        (p, "1:t.test:1 --warm-idle 5s"),
+        (p, "1:t.test:1 --cacert x"),
+        (p, "1:t.test:1 --proxy-cacert x"),
+        (p, "1:t.test:1 -H X"),
+        (p, "1:t.test:1 -q --log-format json"),
+        (p, "1:t.test:1 --log-format xml"),
+        (p, "1:t.test:1 --admin systemd"),
+        (p, "1:t.test:1 -4 -6"),
+        (p, "1:t.test:1 --config nowhere.toml"),
+        (p, "1:t.test:1 --idle-timeout 5x"),
+        (p, "1:t.test:1 --warm 5000"),
+        (p, "systemd:t.test:1"),
+        (p, "status:t.test:1"),
+        (p, "status x"),
+        (p, "1:t.test:1 status"),
+        (&["tunnel"], "1:t.test:1"),
+        (&["tunnel"], "-p ftp://me:s3cret@p 1:t.test:1"),
+        (&["tunnel"], "-p me:s3cret@p,me:s3cret@q 1:t.test:1"),
+        (&["tunnel"], "-p a, 1:t.test:1"),
+        (&["tunnel"], "me:s3cret 1:t.test:1 -p p"),
+        (&["tunnel"], "-p p.test -U :s3cret 1:t.test:1"),
+        (&["tunnel"], "-p p.test -U me 1:t.test:1"),
+        (&["tunnel"], "-x p.test 1:t.test:1"),
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = haul.run(&[before, &words].concat()).await;
+        assert!(
+            !ran.assert_code(2).stderr.contains("s3cret"),
+            "{line}: {ran:#?}"
+        );
+        assert_eq!(ran.stdout, "");
+        told.push(format!(
+            "{} {line}\n{}",
+            before.join(" "),
+            ran.told(&haul, None)
+        ));
+    }
+    insta::assert_snapshot!(told.join("\n"));
+}

@@ -1,0 +1,346 @@
+//! The roads: listeners of every kind, through one proxy, several, or none; what the log says of them.
+
+use haul_lab::{Authority, HttpProxy, Origin, Resource, SocksProxy, within};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::{Echo, Haul, LIMIT, connected, echoed, finished, listening, proxy_to, tunnel};
+use crate::cli::harness::{Running, content};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_port_leads_to_its_target_through_the_proxy() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let haul = Haul::new();
+    let at = proxy.address().to_string();
+    let tunnel = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+    let banner = format!(
+        "haul: listening on {} -> echo.test:7 via {at}",
+        tunnel.addresses[0]
+    );
+    assert_eq!(tunnel.said, [banner]);
+    assert!(!tunnel.addresses[0].ends_with(":0"));
+    let mut client = tunnel.client().await;
+    echoed(&mut client, "hello").await;
+    client.write_all(b"bye").await.unwrap();
+    assert_eq!(finished(client).await, b"bye");
+    let ran = tunnel.end().await;
+    ran.assert_code(0)
+        .assert_says(&format!("> echo.test:7 via {at}: closed, 8 up, 8 down, "));
+    assert_eq!(ran.stdout, "");
+    let asked = proxy.stop().await;
+    assert_eq!((asked.len(), asked[0].target.as_str()), (1, "echo.test:7"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_alternatives_the_environment_and_none() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let first = HttpProxy::builder().route("second.test:3128", proxy.address());
+    let first = first.start().await;
+    let (at, first_at) = (proxy.address().to_string(), first.address().to_string());
+    let alternatives = format!("127.0.0.1:1,{at}");
+    let own = echo.address.to_string();
+    for (args, says) in [
+        (
+            vec!["-p", &first_at, "-p", "second.test:3128", "0:echo.test:7"],
+            format!("via {first_at} > second.test:3128"),
+        ),
+        (
+            vec!["-p", &alternatives, "0:echo.test:7"],
+            format!("via 127.0.0.1:1 or {at}"),
+        ),
+        (vec!["0:echo.test:7"], format!("via {at}")),
+        (vec!["-p", "", &format!("0:{own}")], "directly".to_owned()),
+        (
+            vec![
+                "-p",
+                "127.0.0.1:1",
+                "--direct-fallback",
+                &format!("0:{own}"),
+            ],
+            "via 127.0.0.1:1".to_owned(),
+        ),
+        (
+            vec![
+                "--no-proxy",
+                "127.0.0.0/8",
+                "-p",
+                "127.0.0.1:1",
+                &format!("0:{own}"),
+            ],
+            "directly".to_owned(),
+        ),
+    ] {
+        let haul = Haul::new().with("https_proxy", &format!("http://{at}"));
+        let tunnel = tunnel(&haul, &args, 1).await;
+        assert!(tunnel.said[0].ends_with(&says), "{:?}: {says}", tunnel.said);
+        let mut client = tunnel.client().await;
+        echoed(&mut client, "hello").await;
+        assert_eq!(finished(client).await, b"");
+        tunnel.end().await.assert_code(0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn socks_upstream_and_several_listeners_one_of_them_a_file() {
+    let echo = Echo::start().await;
+    let proxy = SocksProxy::builder().route("echo.test:7", echo.address);
+    let proxy = proxy.login("me", "pw").start().await;
+    let haul = Haul::new();
+    let url = proxy.url("socks5h");
+    let args = [
+        "-p",
+        &url,
+        "-U",
+        "me:pw",
+        "0:echo.test:7",
+        "unix:s.sock?mode=600:echo.test:7",
+    ];
+    let tunnel = tunnel(&haul, &args, 2).await;
+    echoed(&mut tunnel.client().await, "by a port").await;
+    let mut file = UnixStream::connect(haul.path("s.sock")).await.unwrap();
+    file.write_all(b"by a file").await.unwrap();
+    let mut heard = [0; 9];
+    within(LIMIT, file.read_exact(&mut heard)).await.unwrap();
+    assert_eq!(&heard, b"by a file");
+    drop(file);
+    tunnel.end().await.assert_code(0);
+    assert!(haul.listing().is_empty(), "{:?}", haul.listing());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn listeners_whose_clients_name_their_targets() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let args = ["-p", &at, "--socks", "0", "--http", "127.0.0.1:0"];
+    let tunnel = tunnel(&haul, &args, 2).await;
+    assert!(
+        tunnel.said[0].contains(" (SOCKS5) via "),
+        "{:?}",
+        tunnel.said
+    );
+    assert!(
+        tunnel.said[1].contains(" (HTTP proxy) via "),
+        "{:?}",
+        tunnel.said
+    );
+    let mut client = connected(&tunnel.addresses[0]).await;
+    client.write_all(b"\x05\x01\x00").await.unwrap();
+    client
+        .write_all(b"\x05\x01\x00\x03\x09echo.test\x00\x07")
+        .await
+        .unwrap();
+    let mut answer = [0; 12];
+    within(LIMIT, client.read_exact(&mut answer)).await.unwrap();
+    assert_eq!(&answer[..4], b"\x05\x00\x05\x00");
+    echoed(&mut client, "by SOCKS").await;
+    let mut client = connected(&tunnel.addresses[1]).await;
+    client
+        .write_all(b"CONNECT echo.test:7 HTTP/1.1\r\nHost: echo.test:7\r\n\r\n")
+        .await
+        .unwrap();
+    let head = head(&mut client).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    echoed(&mut client, "by CONNECT").await;
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
+    let authority = Authority::new();
+    let origin = Origin::builder()
+        .tls(authority.issue(&["files.test"]).server(None))
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder().route("files.test:443", origin.address());
+    let proxy = proxy.start().await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let ca = haul.write("ca.pem", authority.pem());
+    let args = [
+        "-p",
+        &at,
+        "--target-tls",
+        "--cacert",
+        &ca,
+        "0:files.test:443",
+    ];
+    let trusting = tunnel(&haul, &args, 1).await;
+    let mut client = trusting.client().await;
+    let request = b"HEAD /f.bin HTTP/1.1\r\nHost: files.test\r\n\r\n";
+    client.write_all(request).await.unwrap();
+    assert!(head(&mut client).await.starts_with("HTTP/1.1 200"));
+    drop(client);
+    trusting.end().await.assert_code(0);
+    let args = ["-p", &at, "--target-tls", "0:files.test:443"];
+    let mut wary = tunnel(&haul, &args, 1).await;
+    let mut client = wary.client().await;
+    let mut nothing = Vec::new();
+    let _ = within(LIMIT, client.read_to_end(&mut nothing)).await;
+    assert!(nothing.is_empty());
+    wary.running.until("not signed by anyone trusted").await;
+    wary.end().await.assert_code(0);
+}
+
+/// The head of an answer.
+async fn head(client: &mut TcpStream) -> String {
+    let read = async {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(client.read_u8().await.unwrap());
+        }
+        String::from_utf8(head).unwrap()
+    };
+    within(LIMIT, read).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_may_be_a_file_standard_output_or_none() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    for (flags, json) in [
+        (&["--log", "l.log"][..], false),
+        (&["--log", "-", "--log-format", "json"], true),
+        (&["-q"], false),
+        (&["-q", "--log", "l.log", "--log-format", "json"], true),
+    ] {
+        let _ = std::fs::remove_file(haul.path("l.log"));
+        // One that is quiet does not say where it is.
+        let port = unused_port();
+        let spec = format!("{port}:echo.test:7");
+        let args = [&["tunnel", "-p", &at, &spec], flags].concat();
+        let running = haul.start(&args);
+        let mut client = eventually(&format!("127.0.0.1:{port}")).await;
+        echoed(&mut client, "hello").await;
+        assert_eq!(finished(client).await, b"");
+        let ran = super::Tunnel {
+            running,
+            addresses: Vec::new(),
+            said: Vec::new(),
+        }
+        .end()
+        .await;
+        ran.assert_code(0);
+        let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
+        let all = format!("{}{}{file}", ran.stdout, ran.stderr);
+        let is_named = flags.contains(&"--log");
+        assert_eq!(
+            all.matches("echo.test:7").count() > 1,
+            is_named && !json || !flags.contains(&"-q"),
+            "{flags:?}: {all}"
+        );
+        if flags.contains(&"-q") {
+            assert_eq!(ran.stderr, "", "{flags:?}");
+        }
+        let logged = if flags.contains(&"-") {
+            &ran.stdout
+        } else {
+            &file
+        };
+        assert_eq!(
+            logged.lines().count(),
+            usize::from(is_named),
+            "{flags:?}: {logged}"
+        );
+        if is_named {
+            let words = if json {
+                "\"end\":\"closed\""
+            } else {
+                ": closed, 5 up, 5 down, "
+            };
+            assert!(logged.contains(words), "{flags:?}: {logged}");
+        }
+    }
+}
+
+/// A port that was free a moment ago.
+fn unused_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// Connects once somebody listens.
+async fn eventually(address: &str) -> TcpStream {
+    let connect = async {
+        loop {
+            match TcpStream::connect(address).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within(LIMIT, connect).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_connection_too_many_is_closed_and_the_others_stay() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let mut first = tunnel.client().await;
+    echoed(&mut first, "first").await;
+    // The reset may be faster than the word that it is connected.
+    if let Ok(second) = TcpStream::connect(&tunnel.addresses[0]).await {
+        assert_eq!(finished(second).await, b"");
+    }
+    tunnel
+        .running
+        .until("refused: there are as many connections as there may be")
+        .await;
+    echoed(&mut first, "still").await;
+    drop(first);
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_stand_ready() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let tunnel = tunnel(&haul, &["-p", &at, "--warm", "2", "0:echo.test:7"], 1).await;
+    let ready = async {
+        while proxy.asked().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(LIMIT, ready).await;
+    echoed(&mut tunnel.client().await, "hello").await;
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_socket_that_was_handed_over_is_taken() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let line = format!(
+        "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mail exec \"$0\" tunnel -p {} systemd:mail:echo.test:7",
+        proxy.address()
+    );
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+        .env_remove("no_proxy")
+        .env_remove("NO_PROXY")
+        .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
+            listener,
+        )))
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let tunnel = listening(Running::of(command.spawn().unwrap()), 1).await;
+    assert_eq!(tunnel.addresses, [address]);
+    echoed(&mut tunnel.client().await, "hello").await;
+    tunnel.end().await.assert_code(0);
+}

@@ -1,0 +1,134 @@
+//! `haul tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{Echo, Haul, echoed, proxy_to, tunnel};
+
+/// With a folder for what runs.
+fn with_runtime_folder() -> Haul {
+    let haul = Haul::new();
+    std::fs::create_dir(haul.path("run")).unwrap();
+    let place = haul.path("run").to_str().unwrap().to_owned();
+    haul.with("XDG_RUNTIME_DIR", &place)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_live_is_told_to_its_user() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = with_runtime_folder();
+    let status = ["tunnel", "status"];
+    haul.run(&status)
+        .await
+        .assert_code(1)
+        .assert_says("error: no haul tunnel of yours is running");
+    let one = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+    let other = tunnel(&haul, &["-p", &at, "--socks", "0"], 1).await;
+    let mut client = one.client().await;
+    echoed(&mut client, "hello").await;
+    let ran = haul.run(&status).await;
+    let told = &ran.assert_code(0).stdout;
+    assert_eq!(ran.stderr, "");
+    let listen = &one.addresses[0];
+    assert!(
+        told.contains(&format!("{listen} -> echo.test:7\n")),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!(
+            "{} -> SOCKS5\nno connections\n",
+            other.addresses[0]
+        )),
+        "{told}"
+    );
+    let line = told
+        .lines()
+        .find(|line| line.contains(" echo.test:7  "))
+        .unwrap();
+    let client_at = client.local_addr().unwrap().to_string();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(
+        words[..4],
+        [listen, client_at.as_str(), "echo.test:7", &at],
+        "{line}"
+    );
+    assert_eq!(words[4..8], ["5", "B", "5", "B"], "{line}");
+    let ran = haul.run(&["tunnel", "status", "--json"]).await;
+    let objects: Vec<serde_json::Value> = ran
+        .assert_code(0)
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(objects.len(), 2);
+    let connections = |object: &serde_json::Value| object["connections"].as_array().unwrap().len();
+    assert_eq!(objects.iter().map(connections).sum::<usize>(), 1);
+    let mode = |name: &str| haul.path(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode("run/haul"), 0o700);
+    let names = crate::cli::harness::names(&haul.path("run/haul"));
+    assert_eq!(names.len(), 2);
+    assert_eq!(mode(&format!("run/haul/{}", names[0])), 0o600);
+    drop(client);
+    one.end().await.assert_code(0);
+    other.end().await.assert_code(0);
+    assert!(crate::cli::harness::names(&haul.path("run/haul")).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dead_process_left_is_removed() {
+    let haul = with_runtime_folder();
+    let mut dead = tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
+    // The socket is there when the service manager would be told, shortly after the banner.
+    let folder = haul.path("run/haul");
+    crate::cli::served::eventually("there is no socket", || {
+        let there = folder
+            .read_dir()
+            .is_ok_and(|mut names| names.next().is_some());
+        (!there).then(|| "none".to_owned())
+    });
+    dead.running.child.kill().await.unwrap();
+    haul.write("run/haul/other.sock", "");
+    haul.run(&["tunnel", "status"]).await.assert_code(1);
+    assert_eq!(crate::cli::harness::names(&folder), ["other.sock"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
+    let haul = Haul::new();
+    let args = [
+        "-p",
+        "127.0.0.1:1",
+        "0:echo.test:7",
+        "--admin",
+        "127.0.0.1:0",
+    ];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let line = tunnel.running.until("metrics at ").await;
+    let admin = line.split("//").nth(1).unwrap();
+    let admin = admin.strip_suffix("/metrics").unwrap();
+    haul.run(&["tunnel", "status"])
+        .await
+        .assert_code(1)
+        .assert_says("XDG_RUNTIME_DIR");
+    let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
+    assert!(
+        ran.assert_code(0).stdout.contains(" -> echo.test:7"),
+        "{ran:#?}"
+    );
+    let ask = |path: &'static str| super::super::serve::ask(admin, path, "");
+    let metrics = ask("GET /metrics").await;
+    for name in [
+        "haul_tunnel_connections 0",
+        "haul_build_info",
+        "haul_connection_log_lines_written_total",
+    ] {
+        assert!(metrics.contains(name), "{name}: {metrics}");
+    }
+    assert!(ask("GET /healthz").await.starts_with("HTTP/1.1 200"));
+    tunnel.end().await.assert_code(0);
+    let ran = haul
+        .run(&["tunnel", "status", "--admin", "127.0.0.1:1"])
+        .await;
+    ran.assert_code(5).assert_says("--admin 127.0.0.1:1: ");
+}

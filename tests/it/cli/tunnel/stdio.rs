@@ -1,0 +1,136 @@
+//! `--stdio`: both directions, their ends, exit codes, and a real ssh.
+
+use std::process::Stdio;
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use super::{Echo, Haul, LIMIT, proxy_to};
+use crate::cli::harness::Ran;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_in_comes_back_and_nothing_else() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let args = ["tunnel", "-p", &at, "--stdio", "echo.test:7"];
+    let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // Each piece is there before the next one is said.
+    for word in ["one", "two\n"] {
+        let mut heard = vec![0; word.len()];
+        let turn = async {
+            stdin.write_all(word.as_bytes()).await.unwrap();
+            stdout.read_exact(&mut heard).await.unwrap();
+        };
+        within(LIMIT, turn).await;
+        assert_eq!(heard, word.as_bytes());
+    }
+    let large = vec![7; 3 << 20];
+    let sent = large.clone();
+    let send = async {
+        stdin.write_all(&sent).await.unwrap();
+        drop(stdin);
+    };
+    let mut back = Vec::new();
+    let (_, read) = within(LIMIT, async {
+        tokio::join!(send, stdout.read_to_end(&mut back))
+    })
+    .await;
+    read.unwrap();
+    assert!(back == large);
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    assert_eq!(ran.assert_code(0).stderr, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_the_target_is_seen_while_standard_input_stays_open() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let args = ["tunnel", "-p", "", "--stdio", &target];
+    let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    far.shutdown().await.unwrap();
+    let mut heard = Vec::new();
+    within(LIMIT, stdout.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard, b"banner");
+    // The other direction goes on to its end.
+    stdin.write_all(b"late").await.unwrap();
+    drop(stdin);
+    let mut heard = Vec::new();
+    within(LIMIT, far.read_to_end(&mut heard)).await.unwrap();
+    assert_eq!(heard, b"late");
+    Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_of_the_target_ends_it_though_standard_input_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let args = ["tunnel", "-p", "", "--stdio", &target];
+    let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    // Kept: it is neither written to nor closed.
+    let _stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    let mut banner = [0; 6];
+    within(LIMIT, stdout.read_exact(&mut banner)).await.unwrap();
+    let far = far.into_std().unwrap();
+    rustix::net::sockopt::set_socket_linger(&far, Some(std::time::Duration::ZERO)).unwrap();
+    drop(far);
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(5).assert_says("reset by target");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_reached_is_told_on_standard_error() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    for (proxy, target, says) in [
+        ("127.0.0.1:1", "echo.test:7", "hint: is that proxy up"),
+        ("", "127.0.0.1:1", "hint: is the host up"),
+        (&at, "other.test:7", "cannot reach other.test:7"),
+    ] {
+        let args = ["tunnel", "-q", "-p", proxy, "--stdio", target];
+        // It must not wait for standard input either.
+        let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+        let _stdin = child.stdin.take();
+        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(5).assert_says(says);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+/// At a terminal nothing that is typed would be read any more.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_terminal_the_end_of_the_target_is_the_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let line = format!(
+        "{} tunnel -p '' --stdio {target}",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut command = haul.on_terminal(&line);
+    // script(1) ends the terminal's input with its own.
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let _stdin = child.stdin.take().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    drop(far);
+    let output = within(LIMIT, child.wait_with_output()).await.unwrap();
+    let ran = Ran::of(output);
+    assert!(ran.assert_code(0).stdout.contains("banner"), "{ran:#?}");
+}
