@@ -38,6 +38,17 @@ async fn none_of_many_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
+    let (nginx, here) = (Nginx::start().await, Here::new());
+    nginx.serve("f", &Content::random(1, 3000));
+    let (squid, url) = (Squid::start(Login::Basic).await, nginx.url("f"));
+    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+    let http = tunnel.address(0).to_string();
+    here.burst(&["-X", &http], "1000", &url);
+    here.burst(&["-k", "-X", &http], "1000", &url);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e4_a_nonce_that_was_used_up_is_replaced() {
     let (nginx, here) = (Nginx::start().await, Here::new());
     nginx.serve("f", &Content::random(1, 3000));

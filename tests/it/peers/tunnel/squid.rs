@@ -81,3 +81,24 @@ async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
         here.curl_gets(&url, &[], &content);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e13_over_tls_its_certificate_is_looked_at() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    nginx.serve("f", &content);
+    let (squid, here) = (Squid::start(Login::Digest).await, Here::new());
+    let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
+    let (proxy, ca, nginx_ca) = (squid.tls_url("me:secret"), squid.ca(), nginx.ca());
+    let known = Tunnel::start(
+        &["-p", &proxy, "--proxy-cacert", &ca],
+        &[&specs[0], &specs[1]],
+    );
+    here.curl_gets(&format!("http://{}/f", known.address(0)), &[], &content);
+    known.says(": closed, ");
+    let url = format!("https://{}/f", known.address(1));
+    here.curl_gets(&url, &["--cacert", nginx_ca.to_str().unwrap()], &content);
+    known.says(": closed, ");
+    let stranger = Tunnel::start(&["-p", &proxy], &[&specs[0]]);
+    let line = stranger.refuses(0);
+    assert!(line.contains("certificate"), "{line}");
+}
