@@ -23,7 +23,7 @@ impl Nginx {
         make_readable(&dir);
         let (root, [plain, tls]) = (dir.path().to_str().unwrap(), free_ports());
         let authority = Authority::new();
-        let issued = authority.issue(&["127.0.0.1"]);
+        let issued = authority.issue(&["127.0.0.1", "localhost"]);
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("ca.pem", &authority.pem());
         write("cert.pem", &issued.certificate);
@@ -45,6 +45,16 @@ impl Nginx {
     /// Serves a file.
     pub(crate) fn serve(&self, name: &str, content: &Content) {
         std::fs::write(self.dir.path().join("files").join(name), content.to_vec()).unwrap();
+    }
+
+    /// What it serves; its workers must be able to read all of it.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.dir.path().join("files")
+    }
+
+    /// Where it listens without TLS, and with.
+    pub(crate) fn ports(&self) -> [u16; 2] {
+        [self.plain, self.tls]
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -25,17 +25,24 @@ const ASK: Duration = Duration::from_millis(10);
 /// A running server; dropped, it is ended.
 pub(crate) struct Program(Child);
 
+impl Program {
+    /// Ends it at once. What it would have cleared away is the caller's then.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself; then its test has failed already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
-        // Asked first, and killed only when that does not help: killed, nginx would leave its workers behind, and squid its
-        // shared memory. It may also have ended by itself; then its test has failed already.
+        // Asked first, and killed only when that does not help: killed, nginx would leave its workers behind.
         let pid = Pid::from_child(&self.0);
         if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
             let _ = kill_process(pid, Signal::TERM);
             let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&END));
         }
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
     }
 }
 
@@ -47,6 +54,28 @@ pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
 
 /// Starts a server and waits until it accepts on a port.
 pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> Program {
+    start_by(&[], (name, args), port, dir).await
+}
+
+/// Who runs a server that is nobody's in particular: the user of the tests, or, where that is root, this one.
+pub(crate) const NOBODY: (&str, &str) = ("nobody", "nogroup");
+
+/// Starts one that will not do its work as root; as root, it is run by [`NOBODY`].
+pub(crate) async fn start_as_nobody(name: &str, args: &[&str], port: u16, dir: &Path) -> Program {
+    let (user, group) = (
+        format!("--reuid={}", NOBODY.0),
+        format!("--regid={}", NOBODY.1),
+    );
+    let by = ["setpriv", &user, &group, "--clear-groups"];
+    let by = if rustix::process::geteuid().is_root() {
+        &by[..]
+    } else {
+        &[]
+    };
+    start_by(by, (name, args), port, dir).await
+}
+
+async fn start_by(by: &[&str], (name, args): (&str, &[&str]), port: u16, dir: &Path) -> Program {
     let path = format!(
         "{}:/usr/sbin:/sbin",
         std::env::var("PATH").unwrap_or_default()
@@ -54,6 +83,7 @@ pub(crate) async fn start(name: &str, args: &[&str], port: u16, dir: &Path) -> P
     let mut command = Command::new("env");
     command
         .env("PATH", path)
+        .args(by)
         .arg(name)
         .args(args)
         .current_dir(dir);

@@ -1,8 +1,12 @@
-//! A private squid: open, or with a login by Basic or Digest.
+//! A private squid: open, or with a login by Basic or Digest, with TLS and without. To [`FORBIDDEN`] it lets nobody.
 
+use haul_lab::Authority;
 use tempfile::TempDir;
 
 use super::program::{Program, free_ports, start};
+
+/// An address of this machine's that it does not connect to.
+pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 
 /// How a squid asks who we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,9 +21,21 @@ pub(crate) enum Login {
 
 /// A running squid.
 pub(crate) struct Squid {
-    _dir: TempDir,
+    dir: TempDir,
     port: u16,
-    _program: Program,
+    /// Where it speaks TLS.
+    tls: u16,
+    program: Program,
+}
+
+impl Drop for Squid {
+    fn drop(&mut self) {
+        // Asked to end, it takes two seconds. Killed, it leaves its shared memory.
+        self.program.kill();
+        for part in ["metadata", "queues", "readers"] {
+            let _ = std::fs::remove_file(format!("/dev/shm/{}-cf__{part}.shm", name(self.port)));
+        }
+    }
 }
 
 impl Squid {
@@ -29,27 +45,26 @@ impl Squid {
         let dir = tempfile::tempdir().unwrap();
         // It gives up root's rights, and then must still be able to write here.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        let (root, [port]) = (dir.path().to_str().unwrap(), free_ports());
+        let (root, [port, tls]) = (dir.path().to_str().unwrap(), free_ports());
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        let authority = Authority::new();
+        let issued = authority.issue(&["127.0.0.1"]);
+        write("ca.pem", &authority.pem());
+        write("cert.pem", &issued.certificate);
+        write("key.pem", &issued.key);
         // `me:secret`, with the password's MD5 as crypt(3) writes it, and in clear for Digest.
-        std::fs::write(
-            dir.path().join("basic"),
-            "me:$apr1$haul$4oUqeo3KDL/g0oYo.xarF/\n",
-        )
-        .unwrap();
-        std::fs::write(dir.path().join("digest"), "me:secret\n").unwrap();
-        std::fs::write(
-            dir.path().join("squid.conf"),
-            configuration(root, port, login),
-        )
-        .unwrap();
+        write("basic", "me:$apr1$haul$4oUqeo3KDL/g0oYo.xarF/\n");
+        write("digest", "me:secret\n");
+        write("squid.conf", &configuration(root, [port, tls], login));
         let path = dir.path().join("squid.conf");
-        let name = format!("haul{port}");
+        let name = name(port);
         let args = ["-N", "-n", &name, "-f", path.to_str().unwrap()];
         let program = start("squid", &args, port, dir.path()).await;
         Self {
-            _dir: dir,
+            dir,
             port,
-            _program: program,
+            tls,
+            program,
         }
     }
 
@@ -58,9 +73,26 @@ impl Squid {
         let at = if login.is_empty() { "" } else { "@" };
         format!("http://{login}{at}127.0.0.1:{}", self.port)
     }
+
+    /// The same over TLS.
+    pub(crate) fn tls_url(&self, login: &str) -> String {
+        let (port, tls) = (self.port.to_string(), self.tls.to_string());
+        let url = self.url(login).replace("http:", "https:");
+        url.strip_suffix(&port).unwrap().to_owned() + &tls
+    }
+
+    /// The authority that signed its certificate, as a file.
+    pub(crate) fn ca(&self) -> String {
+        self.dir.path().join("ca.pem").to_str().unwrap().to_owned()
+    }
 }
 
-fn configuration(root: &str, port: u16, login: Login) -> String {
+/// What it calls itself, so that it shares nothing with another.
+fn name(port: u16) -> String {
+    format!("haul{port}")
+}
+
+fn configuration(root: &str, [port, tls]: [u16; 2], login: Login) -> String {
     let auth = match login {
         Login::None => String::new(),
         Login::Basic => format!(
@@ -76,7 +108,7 @@ fn configuration(root: &str, port: u16, login: Login) -> String {
         "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"
     };
     format!(
-        "http_port 127.0.0.1:{port}\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
+        "http_port 127.0.0.1:{port}\nhttps_port 127.0.0.1:{tls} tls-cert={root}/cert.pem tls-key={root}/key.pem\nacl forbidden dst {FORBIDDEN}/32\nhttp_access deny forbidden\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
          pid_filename none\ncoredump_dir {root}\nshutdown_lifetime 0 seconds\nvisible_hostname localhost\npinger_enable off\n\
          cache_effective_user proxy\nnetdb_filename none\n"
     )

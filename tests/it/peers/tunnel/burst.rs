@@ -1,0 +1,61 @@
+//! `ab` as a browser that wants everything at once.
+
+use haul_lab::Content;
+
+use super::{Here, Tunnel};
+use crate::peers::nginx::Nginx;
+use crate::peers::squid::{Login, Squid};
+
+impl Here {
+    /// Requests of which none may fail.
+    #[track_caller]
+    fn burst(&self, flags: &[&str], count: &str, url: &str) {
+        let args = [&["-q", "-n", count, "-c", "50"], flags, &[url]].concat();
+        let said = self.run("ab", &args).stdout;
+        let complete = format!("Complete requests:      {count}\n");
+        assert!(
+            said.contains(&complete) && said.contains("Failed requests:        0\n"),
+            "{said}"
+        );
+        assert!(!said.contains("Non-2xx"), "{said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_of_many_fails() {
+    let (nginx, here) = (Nginx::start().await, Here::new());
+    nginx.serve("f", &Content::random(1, 3000));
+    let (squid, spec) = (
+        Squid::start(Login::None).await,
+        format!("0:127.0.0.1:{}", nginx.ports()[0]),
+    );
+    for flags in [&[][..], &["--warm", "16"]] {
+        let tunnel = Tunnel::start(&[&["-p", &squid.url("")], flags].concat(), &[&spec]);
+        let url = format!("http://{}/f", tunnel.address(0));
+        here.burst(&[], "2000", &url);
+        here.burst(&["-k"], "2000", &url);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn none_of_many_fails_by_a_listener_that_is_a_proxy() {
+    let (nginx, here) = (Nginx::start().await, Here::new());
+    nginx.serve("f", &Content::random(1, 3000));
+    let (squid, url) = (Squid::start(Login::Basic).await, nginx.url("f"));
+    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+    let http = tunnel.address(0).to_string();
+    here.burst(&["-X", &http], "1000", &url);
+    here.burst(&["-k", "-X", &http], "1000", &url);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_a_nonce_that_was_used_up_is_replaced() {
+    let (nginx, here) = (Nginx::start().await, Here::new());
+    nginx.serve("f", &Content::random(1, 3000));
+    let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
+    // squid takes a nonce 50 times.
+    let squid = Squid::start(Login::Digest).await;
+    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&spec]);
+    let url = format!("http://{}/f", tunnel.address(0));
+    here.burst(&[], "500", &url);
+}

@@ -1,0 +1,90 @@
+//! Listeners that are proxies themselves, with curl as their client.
+
+use haul_lab::Content;
+
+use super::{Here, Tunnel};
+use crate::peers::nginx::Nginx;
+use crate::peers::shelf::Shelf;
+use crate::peers::squid::{FORBIDDEN, Login, Squid};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_goes_anywhere_by_socks_and_http() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    nginx.serve("f", &content);
+    let (here, ca, [plain, tls]) = (Here::new(), nginx.ca(), nginx.ports());
+    for login in [Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--socks=0", "--http=0"]);
+        let (socks, http) = (
+            tunnel.address(0).to_string(),
+            format!("http://{}", tunnel.address(1)),
+        );
+        for by in [["--socks5-hostname", &socks], ["-x", &http]] {
+            // The name is squid's to resolve.
+            for (url, port) in [
+                ("http://localhost", plain),
+                ("https://localhost", tls),
+                ("http://127.0.0.1", plain),
+            ] {
+                let args = [&by[..], &["--cacert", ca.to_str().unwrap()]].concat();
+                here.curl_gets(&format!("{url}:{port}/f"), &args, &content);
+                let host = url.split("//").nth(1).unwrap();
+                let line = tunnel.says(&format!(" > {host}:{port} via "));
+                assert!(line.contains(": closed, "), "{line}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
+    let (here, content) = (Here::new(), Content::random(3, (6 << 20) + 7));
+    std::fs::write(here.path("own"), content.to_vec()).unwrap();
+    let shelf = Shelf::start(&["--writable", "--durability", "none"], |_| ()).await;
+    for login in [Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+        let http = format!("http://{}", tunnel.address(0));
+        let by = ["-x", &http, "-o", "answer", "-w", "%{http_code}"];
+        let form = ["-F", "file=@own", &shelf.url("form/")];
+        assert_eq!(here.curl(&[&by[..], &form].concat()), "303");
+        let put = ["-T", "own", &shelf.url("put")];
+        assert_eq!(here.curl(&[&by[..], &put].concat()), "201");
+        for name in ["form/own", "put"] {
+            assert!(
+                std::fs::read(shelf.path(name)).unwrap() == content.to_vec(),
+                "{name}"
+            );
+            std::fs::remove_file(shelf.path(name)).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_a_client_of_a_proxy_is_told_why_not() {
+    let (nginx, squid, here) = (
+        Nginx::start().await,
+        Squid::start(Login::None).await,
+        Here::new(),
+    );
+    let tunnel = Tunnel::start(&["-p", &squid.url("")], &["--socks=0", "--http=0"]);
+    let (socks, http) = (
+        tunnel.address(0).to_string(),
+        format!("http://{}", tunnel.address(1)),
+    );
+    let url = format!("{FORBIDDEN}:{}/", nginx.ports()[1]);
+    let refused = |by: [&str; 2], scheme: &str, words: &str| {
+        let said = here.ran(
+            "curl",
+            &[&by[..], &["-sS", &format!("{scheme}://{url}")]].concat(),
+        );
+        let all = said.stdout.clone() + &said.stderr;
+        assert!(all.contains(words), "{said:?}");
+        said
+    };
+    let by_socks = refused(["--socks5-hostname", &socks], "https", "(2)");
+    assert!(!by_socks.is_well);
+    assert!(!refused(["-x", &http], "https", "403").is_well);
+    // What squid says itself.
+    assert!(refused(["-x", &http], "http", "Access Denied").is_well);
+}

@@ -1,0 +1,211 @@
+//! A database session: much there and back, many questions before the first answer, news that nobody asked for, an end by either side.
+
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use haul_lab::Content;
+use tempfile::TempDir;
+
+use super::{Here, Tunnel};
+use crate::cli::harness::LIMIT;
+use crate::cli::served::eventually;
+use crate::peers::program::{Program, free_ports, start};
+use crate::peers::squid::{Login, Squid};
+
+/// A running server that keeps nothing.
+struct Redis {
+    _dir: TempDir,
+    port: u16,
+    _program: Program,
+}
+
+impl Redis {
+    async fn start() -> Self {
+        let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
+        let number = port.to_string();
+        let args = [
+            "--port",
+            &number,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--dir",
+            dir.path().to_str().unwrap(),
+        ];
+        let program = start("redis-server", &args, port, dir.path()).await;
+        Self {
+            _dir: dir,
+            port,
+            _program: program,
+        }
+    }
+
+    fn spec(&self) -> String {
+        format!("0:127.0.0.1:{}", self.port)
+    }
+
+    /// A client with nothing between.
+    fn straight(&self) -> Client<TcpStream> {
+        Client::over(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
+    }
+}
+
+/// A client, in as much of the protocol as is needed here.
+struct Client<S>(BufReader<S>);
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reply {
+    /// A word or a number, with its sign before it.
+    Line(String),
+    /// Bytes; none of what is not there.
+    Bytes(Option<Vec<u8>>),
+    /// Several.
+    List(Vec<Self>),
+}
+
+impl<S: Read + Write> Client<S> {
+    fn over(stream: S) -> Self {
+        Self(BufReader::new(stream))
+    }
+
+    fn send(&mut self, words: &[&[u8]]) {
+        let mut line = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            line.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            line.extend_from_slice(word);
+            line.extend_from_slice(b"\r\n");
+        }
+        self.0.get_mut().write_all(&line).unwrap();
+    }
+
+    fn hear(&mut self) -> Reply {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let line = line.strip_suffix("\r\n").expect("the end of a line");
+        let count = || line[1..].parse::<i64>().unwrap();
+        match line.chars().next() {
+            Some('$') => Reply::Bytes(usize::try_from(count()).ok().map(|length| {
+                let mut bytes = vec![0; length + 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                bytes.truncate(length);
+                bytes
+            })),
+            Some('*') => Reply::List((0..count()).map(|_| self.hear()).collect()),
+            _ => Reply::Line(line.to_owned()),
+        }
+    }
+
+    fn ask(&mut self, words: &[&[u8]]) -> Reply {
+        self.send(words);
+        self.hear()
+    }
+
+    /// Sets much and gets it back; asks for the same a thousand times before it hears.
+    fn talk(&mut self, key: &[u8]) {
+        let large = Content::random(9, (5 << 20) + 3).to_vec();
+        assert_eq!(self.ask(&[b"SET", key, &large]), word("+OK"));
+        assert!(self.ask(&[b"GET", key]) == Reply::Bytes(Some(large)));
+        for _ in 0..1000 {
+            self.send(&[b"INCR", b"count"]);
+            self.send(&[b"GETRANGE", key, b"7", b"1000"]);
+        }
+        let Reply::Line(first) = self.hear() else {
+            panic!("no number")
+        };
+        let first: i64 = first.strip_prefix(':').unwrap().parse().unwrap();
+        let part = Content::random(9, 1001).to_vec()[7..].to_vec();
+        for more in 0..1000 {
+            if more > 0 {
+                assert_eq!(self.hear(), word(&format!(":{}", first + more)));
+            }
+            assert!(self.hear() == Reply::Bytes(Some(part.clone())));
+        }
+    }
+
+    /// That the server's end arrives.
+    fn ends(&mut self) {
+        let mut rest = Vec::new();
+        self.0.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest, b"");
+    }
+}
+
+fn word(text: &str) -> Reply {
+    Reply::Line(text.to_owned())
+}
+
+fn dial(tunnel: &Tunnel, place: usize) -> Client<TcpStream> {
+    let stream = TcpStream::connect(tunnel.address(place)).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    Client::over(stream)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_by_port_and_by_socket_file() {
+    let (redis, squid, here) = (
+        Redis::start().await,
+        Squid::start(Login::Basic).await,
+        Here::new(),
+    );
+    let file = here.text("redis.sock");
+    let by_file = format!("unix:{file}:127.0.0.1:{}", redis.port);
+    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&redis.spec(), &by_file]);
+    dial(&tunnel, 0).talk(b"port");
+    let stream = UnixStream::connect(&file).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    Client::over(stream).talk(b"file");
+    for road in [["-p", &tunnel.port(0)], ["-s", &file]] {
+        let said = here.run(
+            "redis-cli",
+            &[&road[..], &["-r", "2", "STRLEN", "file"]].concat(),
+        );
+        assert_eq!(said.stdout, "5242883\n5242883\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn news_come_unasked_and_a_kill_is_passed_on() {
+    let (redis, squid) = (Redis::start().await, Squid::start(Login::None).await);
+    let tunnel = Tunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
+    let (mut listener, mut straight) = (dial(&tunnel, 0), redis.straight());
+    let one = word(":1");
+    let bytes = |text: &str| Reply::Bytes(Some(text.into()));
+    let subscribed = Reply::List(vec![bytes("subscribe"), bytes("news"), one.clone()]);
+    assert_eq!(listener.ask(&[b"SUBSCRIBE", b"news"]), subscribed);
+    for n in 0..100 {
+        let text = format!("news {n}");
+        assert_eq!(straight.ask(&[b"PUBLISH", b"news", text.as_bytes()]), one);
+        let pushed = Reply::List(vec![bytes("message"), bytes("news"), bytes(&text)]);
+        assert_eq!(listener.hear(), pushed);
+    }
+    assert_eq!(straight.ask(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]), one);
+    listener.ends();
+    drop(listener);
+    tunnel.says(": closed, ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e8_a_client_that_is_gone_is_gone_at_the_server() {
+    let (redis, squid) = (Redis::start().await, Squid::start(Login::None).await);
+    let tunnel = Tunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
+    let (mut blocked, mut straight) = (dial(&tunnel, 0), redis.straight());
+    assert_eq!(
+        blocked.ask(&[b"CLIENT", b"SETNAME", b"leaves"]),
+        word("+OK")
+    );
+    // Nothing will ever come, so only the reset can tell.
+    blocked.send(&[b"BLPOP", b"never", b"0"]);
+    let mut is_there = || match straight.ask(&[b"CLIENT", b"LIST"]) {
+        Reply::Bytes(Some(list)) => String::from_utf8(list).unwrap().contains("name=leaves"),
+        other => panic!("{other:?}"),
+    };
+    assert!(is_there());
+    rustix::net::sockopt::set_socket_linger(blocked.0.get_ref(), Some(Duration::ZERO)).unwrap();
+    drop(blocked);
+    tunnel.says(": reset by client, ");
+    eventually("the server keeps it", || is_there().then(String::new));
+}

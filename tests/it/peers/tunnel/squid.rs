@@ -1,0 +1,104 @@
+//! squid between curl and nginx: its logins, and what it refuses.
+
+use haul_lab::Content;
+
+use super::{Here, Tunnel};
+use crate::peers::nginx::Nginx;
+use crate::peers::program::free_ports;
+use crate::peers::squid::{FORBIDDEN, Login, Squid};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_every_login_opens_the_way() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    nginx.serve("f", &content);
+    let (here, ca) = (Here::new(), nginx.ca());
+    let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
+    for login in [Login::None, Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let proxy = squid.url(if login == Login::None {
+            ""
+        } else {
+            "me:secret"
+        });
+        let tunnel = Tunnel::start(&["-p", &proxy], &[&specs[0], &specs[1]]);
+        let via = format!("via {}: closed", squid.url("").replace("http://", ""));
+        // Twice: of what Digest has learned the second begins with.
+        for _ in 0..2 {
+            here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
+            tunnel.says(&via);
+            let url = format!("https://{}/f", tunnel.address(1));
+            here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
+            tunnel.says(&via);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_a_login_that_is_none_is_told_and_not_shown() {
+    let nginx = Nginx::start().await;
+    let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
+    for login in [Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        for user in ["", "me:wrongword"] {
+            let tunnel = Tunnel::start(&["-p", &squid.url(user)], &[&spec]);
+            // Nobody is locked out by it, and the next is told the same.
+            for _ in 0..2 {
+                let line = tunnel.refuses(0);
+                assert!(
+                    line.contains("credentials") && line.contains("corp"),
+                    "{line}"
+                );
+                assert!(!line.contains("wrongword"), "{line}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_what_squid_refuses_is_told_and_the_next_one_tries_again() {
+    let (nginx, squid, here) = (
+        Nginx::start().await,
+        Squid::start(Login::None).await,
+        Here::new(),
+    );
+    let content = Content::random(1, 1000);
+    nginx.serve("f", &content);
+    let ([port, _], [dead]) = (nginx.ports(), free_ports());
+    let tunnel = Tunnel::start(
+        &["-p", &squid.url("")],
+        &[
+            &format!("0:{FORBIDDEN}:{port}"),
+            &format!("0:127.0.0.1:{dead}"),
+            &format!("0:127.0.0.1:{port}"),
+        ],
+    );
+    for _ in 0..2 {
+        for (place, status) in [(0, "403"), (1, "503")] {
+            let line = tunnel.refuses(place);
+            assert!(line.contains(status), "{line}");
+        }
+        let url = format!("http://{}/f", tunnel.address(2));
+        here.curl_gets(&url, &[], &content);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e13_over_tls_its_certificate_is_looked_at() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    nginx.serve("f", &content);
+    let (squid, here) = (Squid::start(Login::Digest).await, Here::new());
+    let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
+    let (proxy, ca, nginx_ca) = (squid.tls_url("me:secret"), squid.ca(), nginx.ca());
+    let known = Tunnel::start(
+        &["-p", &proxy, "--proxy-cacert", &ca],
+        &[&specs[0], &specs[1]],
+    );
+    here.curl_gets(&format!("http://{}/f", known.address(0)), &[], &content);
+    known.says(": closed, ");
+    let url = format!("https://{}/f", known.address(1));
+    here.curl_gets(&url, &["--cacert", nginx_ca.to_str().unwrap()], &content);
+    known.says(": closed, ");
+    let stranger = Tunnel::start(&["-p", &proxy], &[&specs[0]]);
+    let line = stranger.refuses(0);
+    assert!(line.contains("certificate"), "{line}");
+}

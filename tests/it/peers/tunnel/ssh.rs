@@ -1,0 +1,131 @@
+//! ssh to a private sshd: by `ProxyCommand` as people have it in their configuration, and by a port.
+
+use haul_lab::Content;
+
+use super::{Here, Tunnel};
+use crate::peers::program::{Program, free_ports, start};
+use crate::peers::squid::{Login, Squid};
+
+/// Bytes sent through `cat` and back: more than any buffer on the way.
+const LARGE: u64 = (12 << 20) + 345;
+
+/// A running sshd, which lets in whoever runs the tests, by a key.
+struct Sshd {
+    port: u16,
+    /// Its keys, its configuration, and where clients run.
+    here: Here,
+    _program: Program,
+}
+
+impl Sshd {
+    async fn start() -> Self {
+        let (here, [port]) = (Here::new(), free_ports());
+        for name in ["host", "own"] {
+            here.run("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", name]);
+        }
+        let public = std::fs::read_to_string(here.path("host.pub")).unwrap();
+        std::fs::write(here.path("known"), format!("far {public}")).unwrap();
+        let folder = here.text("");
+        // /tmp is above its files, which is more than StrictModes stands.
+        let text = format!(
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/own.pub\nPidFile none\n\
+             UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
+             MaxStartups 100\nPrintMotd no\n"
+        );
+        std::fs::write(here.path("sshd_config"), text).unwrap();
+        if rustix::process::geteuid().is_root() {
+            // Where it puts away its rights; else the system makes it as it starts.
+            std::fs::create_dir_all("/run/sshd").unwrap();
+        }
+        let (config, log) = (here.text("sshd_config"), here.text("log"));
+        // It wants to be called by the whole of its path, to run itself again for each client.
+        let args = ["-D", "-f", &config, "-E", &log];
+        let program = start("/usr/sbin/sshd", &args, port, &here.path("")).await;
+        Self {
+            port,
+            here,
+            _program: program,
+        }
+    }
+
+    /// Runs a line of the shell's in which `$SSH` is a client that knows the server and is known to it.
+    #[track_caller]
+    fn shell(&self, options: &str, line: &str) -> String {
+        let ssh = format!(
+            "ssh -F none -i own -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes -o ConnectTimeout=30 \
+             -o UserKnownHostsFile=known -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes -o HostKeyAlias=far {options}"
+        );
+        self.here
+            .run("bash", &["-ec", &line.replace("$SSH", &ssh)])
+            .stdout
+    }
+
+    /// Runs commands by a client with these options, and sends much there and back.
+    #[track_caller]
+    fn talk(&self, options: &str, destination: &str) {
+        let said = self.shell(
+            options,
+            &format!("$SSH {destination} 'echo well; exit 3' || echo $?"),
+        );
+        assert_eq!(said, "well\n3\n");
+        let content = Content::random(7, LARGE);
+        std::fs::write(self.here.path("up"), content.to_vec()).unwrap();
+        self.shell(options, &format!("$SSH {destination} cat <up >down"));
+        self.here.assert_file("down", &content);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_by_proxy_command() {
+    let sshd = Sshd::start().await;
+    for login in [Login::None, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let user = if login == Login::None {
+            ""
+        } else {
+            "me:secret"
+        };
+        let command = format!(
+            "-o ProxyCommand='{} tunnel -p {} --stdio %h:%p' -p {}",
+            env!("CARGO_BIN_EXE_haul"),
+            squid.url(user),
+            sshd.port
+        );
+        sshd.talk(&command, "127.0.0.1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e2_by_port() {
+    let (sshd, squid) = (Sshd::start().await, Squid::start(Login::Basic).await);
+    let spec = format!("0:127.0.0.1:{}", sshd.port);
+    for flags in [&[][..], &["--warm", "2"]] {
+        let tunnel = Tunnel::start(
+            &[&["-p", &squid.url("me:secret")], flags].concat(),
+            &[&spec],
+        );
+        sshd.talk(&format!("-p {}", tunnel.port(0)), "127.0.0.1");
+        let line = tunnel.says(": closed, ");
+        assert!(
+            line.contains(&format!(" > 127.0.0.1:{} via ", sshd.port)),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_ssh_ends_with_what_the_proxy_said() {
+    let (sshd, squid) = (Sshd::start().await, Squid::start(Login::Basic).await);
+    let haul = env!("CARGO_BIN_EXE_haul");
+    let command = format!(
+        "-o ProxyCommand='{haul} tunnel -p {} --stdio %h:%p'",
+        squid.url("me:wrongword")
+    );
+    let said = sshd.shell(&command, "$SSH -p 22 127.0.0.1 true 2>&1 || echo $?");
+    assert!(
+        said.contains("refused the credentials given for \"corp\"")
+            && said.ends_with("255\n")
+            && !said.contains("wrongword"),
+        "{said}"
+    );
+}

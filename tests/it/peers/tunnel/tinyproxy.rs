@@ -1,0 +1,94 @@
+//! A private tinyproxy, which answers in HTTP/1.0 and hangs up after a 407; and curl through it.
+
+use haul_lab::Content;
+use tempfile::TempDir;
+
+use super::{Here, Tunnel};
+use crate::peers::nginx::Nginx;
+use crate::peers::program::{Program, free_ports, start};
+
+/// A running tinyproxy.
+pub(super) struct Tinyproxy {
+    /// Where its configuration is, and its log.
+    dir: TempDir,
+    port: u16,
+    _program: Program,
+}
+
+impl Tinyproxy {
+    /// Starts one: open, or with the login `me` with `secret`.
+    pub(super) async fn start(has_login: bool) -> Self {
+        let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
+        let log = dir.path().join("log");
+        let login = if has_login {
+            "BasicAuth me secret\n"
+        } else {
+            ""
+        };
+        let text = format!(
+            "Port {port}\nListen 127.0.0.1\nTimeout 60\nMaxClients 50\nLogLevel Connect\nLogFile \"{}\"\n{login}",
+            log.display()
+        );
+        let path = dir.path().join("tinyproxy.conf");
+        std::fs::write(&path, text).unwrap();
+        let args = ["-d", "-c", path.to_str().unwrap()];
+        let program = start("tinyproxy", &args, port, dir.path()).await;
+        Self {
+            dir,
+            port,
+            _program: program,
+        }
+    }
+
+    /// Its URL, with a login if one is given.
+    pub(super) fn url(&self, login: &str) -> String {
+        let at = if login.is_empty() { "" } else { "@" };
+        format!("http://{login}{at}127.0.0.1:{}", self.port)
+    }
+
+    /// The first lines of the requests that it was sent.
+    pub(super) fn requests(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+        let requests = log.lines().filter(|line| line.contains("Request ("));
+        requests.map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e1_with_a_login_and_without() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 5 << 20));
+    nginx.serve("f", &content);
+    let (here, ca) = (Here::new(), nginx.ca());
+    let specs = nginx.ports().map(|port| format!("0:127.0.0.1:{port}"));
+    for login in ["", "me:secret"] {
+        let tinyproxy = Tinyproxy::start(!login.is_empty()).await;
+        let tunnel = Tunnel::start(&["-p", &tinyproxy.url(login)], &[&specs[0], &specs[1]]);
+        here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
+        let url = format!("https://{}/f", tunnel.address(1));
+        here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
+        let asked = tinyproxy.requests();
+        assert!(
+            asked
+                .iter()
+                .all(|line| line.contains(": CONNECT 127.0.0.1:")),
+            "{asked:?}"
+        );
+        assert!(!asked.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e5_what_it_refuses_is_told() {
+    let (locked, [dead]) = (Tinyproxy::start(true).await, free_ports());
+    let spec = format!("0:127.0.0.1:{dead}");
+    let refused = |login: &str, status: &str| {
+        let line = Tunnel::start(&["-p", &locked.url(login)], &[&spec]).refuses(0);
+        assert!(
+            line.contains(status) && !line.contains("wrongword"),
+            "{line}"
+        );
+    };
+    refused("", "wants credentials for \"Tinyproxy\"");
+    refused("me:wrongword", "401");
+    refused("me:secret", "500");
+}

@@ -1,0 +1,84 @@
+//! Proxies in a row, one in place of another, and none at all.
+
+use haul_lab::Content;
+
+use super::tinyproxy::Tinyproxy;
+use super::{Here, Tunnel};
+use crate::peers::nginx::Nginx;
+use crate::peers::program::free_ports;
+use crate::peers::squid::{Login, Squid};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn squid_leads_to_tinyproxy_and_that_to_the_target() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 3 << 20));
+    nginx.serve("f", &content);
+    let (squid, tinyproxy) = (
+        Squid::start(Login::Digest).await,
+        Tinyproxy::start(true).await,
+    );
+    let (here, ca, [plain, tls]) = (Here::new(), nginx.ca(), nginx.ports());
+    let (first, second) = (squid.url("me:secret"), tinyproxy.url("me:secret"));
+    let tunnel = Tunnel::start(
+        &["-p", &first, "-p", &second],
+        &[
+            &format!("0:127.0.0.1:{plain}"),
+            &format!("0:127.0.0.1:{tls}"),
+        ],
+    );
+    let bare = |url: String| url.replace("http://", "");
+    let via = format!(
+        "via {} > {}: closed",
+        bare(squid.url("")),
+        bare(tinyproxy.url(""))
+    );
+    here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
+    tunnel.says(&via);
+    let url = format!("https://{}/f", tunnel.address(1));
+    here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
+    tunnel.says(&via);
+    let asked = tinyproxy.requests();
+    for port in [plain, tls] {
+        let line = format!(": CONNECT 127.0.0.1:{port} ");
+        assert!(asked.iter().any(|asked| asked.contains(&line)), "{asked:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_away_is_passed_by() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 100_000));
+    nginx.serve("f", &content);
+    let (squid, here, [dead]) = (Squid::start(Login::Basic).await, Here::new(), free_ports());
+    let either = format!("127.0.0.1:{dead},{}", squid.url("me:secret"));
+    let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
+    let tunnel = Tunnel::start(&["-p", &either], &[&spec]);
+    let via = format!("via {}: closed", squid.url("").replace("http://", ""));
+    for _ in 0..3 {
+        here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
+        tunnel.says(&via);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e6_without_its_proxy_a_laptop_goes_straight_if_it_may() {
+    let (nginx, content) = (Nginx::start().await, Content::random(1, 100_000));
+    nginx.serve("f", &content);
+    let (squid, here) = (Squid::start(Login::None).await, Here::new());
+    let (proxy, spec) = (squid.url(""), format!("0:127.0.0.1:{}", nginx.ports()[0]));
+    let may = Tunnel::start(&["-p", &proxy, "--direct-fallback"], &[&spec]);
+    let must = Tunnel::start(&["-p", &proxy], &[&spec]);
+    let get = |tunnel: &Tunnel| {
+        here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
+    };
+    let via = format!("via {}: closed", proxy.replace("http://", ""));
+    for tunnel in [&may, &must] {
+        get(tunnel);
+        tunnel.says(&via);
+    }
+    drop(squid);
+    for _ in 0..2 {
+        get(&may);
+        may.says("via direct: closed");
+        let line = must.refuses(0);
+        assert!(line.contains(&proxy.replace("http://", "")), "{line}");
+    }
+}
