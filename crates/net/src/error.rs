@@ -331,8 +331,13 @@ pub enum ConfigError {
         wanted: &'static str,
     },
     /// A private key that is of another certificate.
-    #[error("the private key of --key is not that of the certificate of --cert")]
-    OtherKey,
+    #[error("the private key of {key} is not that of the certificate of {cert}")]
+    OtherKey {
+        /// The flag that named the key.
+        key: String,
+        /// The flag that named the certificate.
+        cert: String,
+    },
     /// TLS refuses the settings.
     #[error("the TLS settings cannot be used")]
     Tls(#[from] rustls::Error),

@@ -197,7 +197,11 @@ impl Tls {
                         what: self.options.flag("key"),
                         wanted: "private key",
                     })?;
-                let certified = certified(certificates, key, &self.provider)?;
+                let other = || ConfigError::OtherKey {
+                    key: self.options.flag("key"),
+                    cert: self.options.flag("cert"),
+                };
+                let certified = certified(certificates, key, &self.provider)?.ok_or_else(other)?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
         };
@@ -219,19 +223,17 @@ impl Tls {
 }
 
 /// The certificate that we show, and the proof that it is ours. What the certificate says is the peer's to judge: some are so
-/// old in form that a verifier here would not read them, and yet are what the peer wants.
+/// old in form that a verifier here would not read them, and yet are what the peer wants. `None` if it is another's.
 fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, ConfigError> {
+) -> Result<Option<CertifiedKey>, ConfigError> {
     let key = provider.key_provider.load_private_key(key)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            Err(ConfigError::OtherKey)
-        }
-        _ => Ok(certified),
+        Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Ok(None),
+        _ => Ok(Some(certified)),
     }
 }
 

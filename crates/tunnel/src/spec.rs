@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use haul_net::{Target, TargetError};
-use haul_service::listen::{Address, AddressError, Host};
+use haul_service::listen::{Address, AddressError};
 
 /// A listener and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,21 +60,6 @@ fn split(text: &str) -> Result<(&str, &str), SpecError> {
     match listen {
         Some(listen) if !listen.is_empty() => Ok((listen, &text[host..])),
         _ => Err(SpecError::NoListener),
-    }
-}
-
-impl Spec {
-    /// Whether other machines can reach it.
-    #[must_use]
-    pub fn is_public(&self) -> bool {
-        match &self.listen {
-            Address::Tcp { host, .. } => match host {
-                Host::Every => true,
-                Host::Ip(ip) => !ip.is_loopback(),
-                Host::Name(name) => name != "localhost",
-            },
-            Address::Unix { .. } | Address::Systemd { .. } => false,
-        }
     }
 }
 
@@ -151,27 +136,6 @@ mod tests {
             ),
         ] {
             assert_eq!(text.parse::<Spec>(), Err(error), "{text}");
-        }
-    }
-
-    #[test]
-    fn only_what_was_asked_for_is_public() {
-        let public = |text: &str| text.parse::<Spec>().unwrap().is_public();
-        for text in [
-            "80:a.test:80",
-            "[::1]:80:a.test:80",
-            "localhost:80:a.test:80",
-            "unix:/a:a.test:80",
-        ] {
-            assert!(!public(text), "{text}");
-        }
-        for text in [
-            "*:80:a.test:80",
-            ":80:a.test:80",
-            "0.0.0.0:80:a.test:80",
-            "10.0.0.1:80:a.test:80",
-        ] {
-            assert!(public(text), "{text}");
         }
     }
 }

@@ -117,6 +117,12 @@ impl TunnelSettings {
         });
         let tunnels: Vec<Planned> = planned.collect::<Result<_, _>>()?;
         let is_warm = tunnels.iter().any(|planned| planned.warm.is_some());
+        if told.flags.warm.is_some_and(|ready| ready > 0) && !is_warm {
+            let wrong = SettingError::new("--warm, and no listener has a target of its own");
+            return Err(wrong.hint(
+                "clients of --socks and --http say where to: nothing can be ready for them before",
+            ));
+        }
         if told.flags.warm_idle.is_some() && !is_warm {
             return Err(
                 SettingError::new("--warm-idle, and no connections are kept ready")

@@ -30,6 +30,8 @@ pub enum Setback {
     Unreachable,
     /// It refuses: by its rules, or for want of a login. Another would be a way around the rule.
     Refused,
+    /// It led to the target, and that is at fault itself: its TLS is none, or not trusted.
+    Target,
 }
 
 impl Setback {
@@ -39,7 +41,7 @@ impl Setback {
         match (self, to) {
             (Self::Away | Self::Slow, _) | (Self::Unreachable, Way::By(_)) => true,
             // The proxy was there: straight is for when it is not.
-            (Self::Unreachable, Way::Straight) | (Self::Refused, _) => false,
+            (Self::Unreachable, Way::Straight) | (Self::Refused | Self::Target, _) => false,
         }
     }
 }
@@ -140,7 +142,8 @@ mod tests {
 
     #[test]
     fn only_one_that_is_away_is_held() {
-        for setback in [Setback::Slow, Setback::Unreachable, Setback::Refused] {
+        use Setback::{Refused, Slow, Target, Unreachable};
+        for setback in [Slow, Unreachable, Refused, Target] {
             let mut ways = Ways::new(2, false);
             ways.failed(Way::By(0), setback, NOW);
             assert_eq!(ways.order(NOW)[0], Way::By(0), "{setback:?}");
@@ -154,6 +157,7 @@ mod tests {
         assert_eq!(leads(Setback::Slow), [true, true]);
         assert_eq!(leads(Setback::Unreachable), [true, false]);
         assert_eq!(leads(Setback::Refused), [false, false]);
+        assert_eq!(leads(Setback::Target), [false, false]);
     }
 
     #[test]

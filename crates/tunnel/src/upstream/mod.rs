@@ -16,7 +16,7 @@ use haul_net::{
     ConfigError, Connector, ConnectorConfig, Error, NoProxy, Offer, Peer, Proxy, Reached, Standing,
     Stream, Target, TlsOptions,
 };
-use haul_plan::tunnel::{Way, Ways, share};
+use haul_plan::tunnel::{Setback, Way, Ways, share};
 use tokio::time::Instant;
 use url::Url;
 
@@ -142,8 +142,7 @@ impl Upstream {
                     self.state().worked(way);
                     return Ok(found);
                 }
-                Err(error) => {
-                    let setback = setback(&error);
+                Err((error, setback)) => {
                     self.state().failed(way, setback, self.epoch.elapsed());
                     errors.push(error);
                     while order.next_if(|next| !setback.leads_on(*next)).is_some() {}
@@ -166,18 +165,23 @@ impl Upstream {
         way: Way,
         (target, errand): (&Target, Errand),
         (url, limit): (&Url, Duration),
-    ) -> Result<Found, Error> {
+    ) -> Result<Found, (Error, Setback)> {
         let chain = match way {
             Way::By(number) => self.ways.get(number),
             Way::Straight => None,
         };
         let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
         let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
+        let judged = |error: Error| {
+            let setback = setback(&error);
+            (error, setback)
+        };
         if errand == Errand::Request && proxies.last().is_some_and(|last| last.is_http()) {
             let reached = self
                 .connector
                 .connect_to_last_within(limit, &proxies, url)
-                .await?;
+                .await
+                .map_err(judged)?;
             return Ok(Found {
                 stream: reached.stream,
                 via,
@@ -187,9 +191,12 @@ impl Upstream {
         let reached = self
             .connector
             .connect_within(limit, target, (&proxies, url))
-            .await?;
+            .await
+            .map_err(judged)?;
+        let secured = self.secured(reached, target, url).await;
         Ok(Found {
-            stream: self.secured(reached, target, url).await?.stream,
+            // By now it is the target's affair, and would be by any way.
+            stream: secured.map_err(|error| (error, Setback::Target))?.stream,
             via,
             forwarders: Vec::new(),
         })

@@ -207,9 +207,17 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
             "for another host",
         ),
     ] {
-        let stand = Stand::to(target(to), upstream(tls));
+        // No other way leads to another target: none is tried.
+        let other = HttpProxy::builder().start().await;
+        let options = UpstreamOptions {
+            proxies: by(&[&[proxy.url(), other.url()]]).proxies,
+            direct_fallback: true,
+            ..upstream(tls)
+        };
+        let stand = Stand::to(target(to), options);
         is_gone(&mut stand.call().await).await;
         let line = stand.lines.line(0).await;
-        assert!(line.contains(words), "{line}");
+        assert!(line.contains(words) && !line.contains("; then"), "{line}");
+        assert!(other.asked().is_empty());
     }
 }
