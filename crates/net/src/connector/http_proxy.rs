@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{Stream, Target};
-use crate::auth::{Authorization, Challenges, Sessions};
+use crate::auth::{ASKS, Authorization, Challenges, Sessions};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 
@@ -40,7 +40,7 @@ struct Head {
 #[error("it says {0:?}")]
 struct Said(String);
 
-/// Asks a proxy to connect to a target; answers one 407 with the proxy's login, on a new connection if need be. Nothing of
+/// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new connection if need be. Nothing of
 /// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
 /// `sessions` remembers that for later tunnels.
 pub(super) async fn tunnel<F>(
@@ -52,21 +52,25 @@ where
     F: Future<Output = Result<Stream, Error>>,
 {
     let peer = proxy.key();
-    let answer = || {
-        let login = proxy.login.as_ref()?;
-        sessions.answer(&peer, login, ("CONNECT", &target.to_string()))
-    };
-    let shown = answer();
-    let mut head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
-    if head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-        && proxy.login.is_some()
-        && sessions.refused(&peer, &head.challenges, shown.as_ref())
-    {
+    let what = ("CONNECT", &*target.to_string());
+    let login = proxy.login.as_ref();
+    let mut shown = login.and_then(|login| sessions.answer(&peer, login, what));
+    let mut asks = 1;
+    let head = loop {
+        let head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+        let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+        let Some(login) = login.filter(|_| is_asked && asks < ASKS) else {
+            break head;
+        };
+        let refused = (&head.challenges, shown.as_ref());
+        let Some(next) = sessions.retried(&peer, refused, (login, what)) else {
+            break head;
+        };
         if !head.reusable {
             stream = again().await?;
         }
-        head = ask(&mut stream, (target, proxy), answer().as_ref(), url).await?;
-    }
+        (shown, asks) = (Some(next), asks + 1);
+    };
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
         status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),
