@@ -10,10 +10,11 @@ import time
 class Daemon:
     """Runs while the `with` block does. Whoever inherits says what `command` is, and the ports that tell that it is there."""
 
-    def start(self, command, ports, log):
+    def start(self, command, ports, log, environment=None):
         """Starts it with what it says in a file, and returns when all its ports take connections."""
+        words = [str(word) for word in command]
         with open(log, "ab") as said:
-            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
         deadline = time.monotonic() + 10
         try:
             for port in ports:
@@ -84,11 +85,13 @@ def figure(path, name):
 
 def cpu_seconds(parent):
     """User and system time of a process and its children, from /proc: they have not ended, so nobody can wait for them."""
-    ticks = 0
-    for process in family(parent):
-        try:
-            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(map(cpu_of, family(parent)))
+
+
+def cpu_of(process):
+    """That of one, by its folder in /proc, and of those of its children that have ended and were waited for."""
+    try:
+        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

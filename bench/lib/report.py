@@ -114,9 +114,13 @@ def keep(folder, text):
 
 
 def first_line(*command):
-    """The first line that a command says, on either stream: nginx tells its version on the second."""
-    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
-    return said.splitlines()[0] if said else "?"
+    """The first line that a command says."""
+    return next(iter(said(*command)), "?")
+
+
+def said(*command):
+    """The lines that a command says, on either stream: nginx tells its version on the second."""
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.splitlines()
 
 
 def machine():

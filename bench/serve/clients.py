@@ -7,20 +7,12 @@ import subprocess
 import time
 
 from duel import Run
+from setting import quiet
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 # So many of a million requests of wrk may break, such as those that are under way as the clock runs out.
 BROKEN = 1000
-
-
-def quiet(command, **more):
-    """Runs a client with nobody's settings or proxies; returns what it says."""
-    words = [str(word) for word in command]
-    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}, **more)
-    if ran.returncode:
-        raise SystemExit(f"{' '.join(words[:4])} failed with {ran.returncode}: {ran.stderr[-500:]}")
-    return ran.stdout
 
 
 class Clients:

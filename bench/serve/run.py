@@ -7,12 +7,8 @@ import argparse
 import contextlib
 import os
 import pathlib
-import resource
 import shlex
-import shutil
-import signal
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
@@ -21,6 +17,7 @@ import report  # noqa: E402
 from cases import KEYS, Serve  # noqa: E402
 from duel import page  # noqa: E402
 from peers import program  # noqa: E402
+from setting import descriptors, ends_clean, scratch  # noqa: E402
 
 
 def arguments():
@@ -42,28 +39,6 @@ def arguments():
     return args
 
 
-def descriptors(least):
-    """Has this process and all that it starts hold so many files: an idle connection is one here and one there."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < least:
-        # Root may.
-        with contextlib.suppress(ValueError, PermissionError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, least))
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (65536 if hard == resource.RLIM_INFINITY else hard, hard))
-
-
-def interrupted(number, _):
-    # Through all that clears up.
-    raise SystemExit(128 + number)
-
-
-def scratch(stack, parent, prefix):
-    folder = pathlib.Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def asked(args):
     """The command line as somebody would type it again."""
     words = ["scripts/bench", "serve", "--runs", str(args.runs), "--cases", ",".join(args.keys)]
@@ -83,8 +58,7 @@ def found(args):
 
 def main():
     args, cases = arguments(), []
-    for number in signal.SIGINT, signal.SIGTERM:
-        signal.signal(number, interrupted)
+    ends_clean()
     descriptors(12_000)
     with contextlib.ExitStack() as stack:
         work = scratch(stack, "/dev/shm", "haul-bench-")

@@ -3,6 +3,7 @@
 mod batch;
 mod credentials;
 mod few;
+mod proxies;
 mod secrets;
 mod serve;
 mod tls;
@@ -305,7 +306,7 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
         .no_proxy
         .as_deref()
         .map_or(rules.no_proxy, NoProxy::parse);
-    Ok(ProxyRules { no_proxy, ..rules })
+    proxies::completed(args, ProxyRules { no_proxy, ..rules })
 }
 
 #[cfg(test)]

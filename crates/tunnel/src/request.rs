@@ -38,18 +38,19 @@ pub(crate) async fn send(upstream: &Upstream, request: &ForwardRequest) -> Resul
     if proxy.login.is_none() {
         return Ok(sent(found, request.for_proxy(None)).await);
     }
-    if !request.has_body() {
+    if request.body().is_over() {
         return exchange(upstream, found, (&proxy, request)).await;
     }
-    let known = connector.authorization(&proxy, request.line());
+    let (method, url) = request.line();
+    let line = (method, url.as_str());
+    let known = connector.authorization(&proxy, line);
     let shown = match known.filter(Authorization::is_lasting) {
         Some(known) => Some(known),
         None => {
             let mut probed = sent(found, request.probe().for_proxy(None)).await;
             let challenges = challenged(&mut probed).await;
             found = upstream.reach(request.target(), Errand::Request).await?;
-            challenges
-                .and_then(|fields| connector.challenged((&proxy, &fields), None, request.line()))
+            challenges.and_then(|fields| connector.challenged((&proxy, &fields), None, line))
         }
     };
     Ok(sent(
@@ -66,14 +67,16 @@ async fn exchange(
     (proxy, request): (&Proxy, &ForwardRequest),
 ) -> Result<Sent, Unreached> {
     let connector = upstream.connector();
-    let mut shown = connector.authorization(proxy, request.line());
+    let (method, url) = request.line();
+    let line = (method, url.as_str());
+    let mut shown = connector.authorization(proxy, line);
     for _ in 1..ASKS {
         let head = request.for_proxy(shown.as_ref().map(Authorization::value));
         let mut sent = sent(found, head).await;
         let Some(fields) = challenged(&mut sent).await else {
             return Ok(sent);
         };
-        shown = connector.challenged((proxy, &fields), shown.as_ref(), request.line());
+        shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
         if shown.is_none() {
             return Ok(sent);
         }

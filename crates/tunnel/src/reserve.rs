@@ -74,6 +74,11 @@ impl Warm {
         self.lock().len()
     }
 
+    /// Where they lead.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
     /// One that is still there, if any is.
     pub(crate) fn take(&self) -> Option<Taken> {
         let mut taken = None;
@@ -116,6 +121,8 @@ impl Warm {
             }
         }
         self.lock().clear();
+        // Whoever waits for this to end waits for what is under way as well.
+        opening.shutdown().await;
     }
 
     /// Until something is to be done without anything having happened: the oldest is too old, or a failure is long enough ago.

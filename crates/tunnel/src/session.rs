@@ -10,9 +10,9 @@ use haul_net::Target;
 use tokio::time::timeout;
 
 use crate::live::Entry;
-use crate::local::{self, Answer, Asked, Local};
+use crate::local::{self, Answer, Asked, ForwardRequest, Local};
 use crate::record::Outcome;
-use crate::relay::{Early, End, Moved, relay};
+use crate::relay::{Early, End, Extent, Moved, relay};
 use crate::request;
 use crate::reserve::Warm;
 use crate::upstream::{Errand, Unreached, Upstream};
@@ -20,9 +20,6 @@ use crate::waiting::{Left, while_it_waits};
 
 /// For a client to say where to, where it has to.
 const SAYING: Duration = Duration::from_secs(30);
-
-/// For a client to take the word that its target was not reached.
-const HEARING: Duration = Duration::from_secs(10);
 
 /// What one listener does with its clients.
 #[derive(Debug)]
@@ -94,6 +91,10 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
     entry.asked(&asked.target);
     let mut early = Early {
         up: asked.early.clone(),
+        extent: asked
+            .request
+            .as_ref()
+            .map_or(Extent::ALL, ForwardRequest::body),
         ..Early::default()
     };
     // Apart, since it needs the most room and is over soon: what lives for hours is the relay.
@@ -101,14 +102,14 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
     let reached = match while_it_waits(&mut client, &mut early, way).await {
         Ok(Ok(reached)) => reached,
         Ok(Err(why)) => {
-            let _ = timeout(HEARING, asked.answer.unreached(&mut client, &why)).await;
+            asked.answer.unreached(&mut client, &why).await;
             return Outcome::Unreached(why);
         }
         Err(Left) => return Outcome::Left,
     };
     entry.reached(&reached.via);
-    if let Err(error) = asked.answer.reached(&mut client).await {
-        return Outcome::Misunderstood(error.to_string());
+    if asked.answer.reached(&mut client).await.is_err() {
+        return Outcome::Left;
     }
     early.down = reached.early;
     let idle = tunnel.options.idle;
@@ -117,7 +118,9 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
 
 /// The way to the target, or one that was gone before.
 async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unreached> {
-    if let Some(taken) = tunnel.warm.as_ref().and_then(|warm| warm.take()) {
+    let warm = tunnel.warm.as_ref();
+    let warm = warm.filter(|warm| *warm.target() == asked.target && asked.request.is_none());
+    if let Some(taken) = warm.and_then(|warm| warm.take()) {
         return Ok(Reached {
             end: taken.end,
             early: taken.early,

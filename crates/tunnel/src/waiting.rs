@@ -8,9 +8,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
-use crate::relay::{Early, End};
+use crate::relay::{Early, End, with_room};
 
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
@@ -31,30 +31,30 @@ pub(crate) async fn while_it_waits<T>(
         return Ok(task.await);
     };
     let mut errors = pin!(socket.errors());
-    let mut room = BytesMut::new();
+    let mut said = Bytes::new();
     let mut is_listening = early.up.is_empty();
     let done = poll_fn(|cx| {
         if let Poll::Ready(done) = task.as_mut().poll(cx) {
             return Poll::Ready(Ok(done));
         }
         if is_listening {
-            room.resize(ROOM, 0);
-            let read = socket.poll_read(cx, &mut room);
-            room.truncate(match &read {
-                Poll::Ready(Ok(read)) => *read,
-                _ => 0,
+            // Not kept while nothing is said: many may wait for one proxy.
+            let read = with_room(|room| {
+                let read = socket.poll_read(cx, &mut room[..ROOM]);
+                read.map_ok(|read| Bytes::copy_from_slice(&room[..read]))
             });
             match read {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Err(Left)),
-                Poll::Ready(Ok(_)) => is_listening = false,
+                Poll::Ready(Ok(read)) if !read.is_empty() => said = read,
+                Poll::Ready(_) => return Poll::Ready(Err(Left)),
             }
+            is_listening = false;
         }
         errors.as_mut().poll(cx).map(|_| Err(Left))
     })
     .await?;
-    if !room.is_empty() {
-        early.up = Bytes::copy_from_slice(&room);
+    if !said.is_empty() {
+        early.up = said;
     }
     Ok(done)
 }

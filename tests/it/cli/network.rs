@@ -1,6 +1,6 @@
 //! Requests and the way to the origin: header fields, addresses, proxies, TLS, redirects.
 
-use haul_lab::{Authority, Origin, Resource, When, breakage};
+use haul_lab::{Authority, HttpProxy, Origin, Resource, When, breakage};
 
 use crate::cli::harness::{Haul, content, serve};
 
@@ -103,6 +103,63 @@ async fn proxies_from_flags_and_from_the_environment() {
         .assert_says("the variable http_proxy")
         .assert_says("hint: --proxy ''");
     assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_with_a_proxy_has_flags_of_its_own() {
+    let (proxys, origins) = (Authority::new(), Authority::new());
+    let origin = Origin::builder()
+        .tls(origins.issue(&["files.test"]).server(None))
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder()
+        .route("files.test:443", origin.address())
+        .tls(proxys.issue(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    let haul = Haul::new();
+    let (own, other) = (
+        haul.write("proxy.pem", proxys.pem()),
+        haul.write("origin.pem", origins.pem()),
+    );
+    let at = proxy.url();
+    let get = async |flags: &[&str]| {
+        let flags = [&["--proxy", &at, "--retries", "0", "--overwrite"], flags].concat();
+        haul.get("https://files.test/f.bin", &flags).await
+    };
+    let field = ["--proxy-header", "X-Token: s3cret"];
+    let trusting = ["--proxy-cacert", &own, "--cacert", &other];
+    let ran = get(&[&trusting[..], &field].concat()).await;
+    assert!(!ran.assert_code(0).stderr.contains("s3cret"), "{ran:#?}");
+    assert_eq!(proxy.asked()[0].header("x-token"), Some("s3cret"));
+    assert_eq!(origin.asked()[0].header("x-token"), None);
+    get(&["--proxy-insecure", "--cacert", &other])
+        .await
+        .assert_code(0);
+    // Who trusts anybody as an origin does not trust anybody as the proxy, once that has been spoken of.
+    get(&["--proxy-cacert", &other, "-k"])
+        .await
+        .assert_code(5)
+        .assert_says("hint: --proxy-cacert FILE");
+    get(&["--proxy-cacert", &own])
+        .await
+        .assert_code(5)
+        .assert_says("hint: --cacert FILE");
+    let clear = at.replace("https://", "http://");
+    haul.get(
+        "https://files.test/f.bin",
+        &["--proxy", &clear, "--proxy-insecure"],
+    )
+    .await
+    .assert_code(2)
+    .assert_says("hint: https://HOST:PORT");
+    haul.get(
+        "https://files.test/f.bin",
+        &["--proxy", "", field[0], field[1]],
+    )
+    .await
+    .assert_code(2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

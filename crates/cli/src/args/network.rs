@@ -47,6 +47,23 @@ pub(crate) struct ConnectionArgs {
     /// Written as scheme://host:port, with user:password@ before the host if it wants them. Without it the environment decides: http_proxy, https_proxy, all_proxy.
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyUrl>,
+    /// Add a header field to the CONNECT to the proxy. Repeatable.
+    #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
+    pub(crate) proxy_headers: Vec<Field>,
+    /// Trust the authorities in this PEM file and no others, with a proxy over TLS.
+    ///
+    /// Without any of these flags TLS with a proxy is as that with origins, but for --cert.
+    #[arg(long, value_name = "FILE", conflicts_with = "proxy_insecure")]
+    pub(crate) proxy_cacert: Option<PathBuf>,
+    /// Show the proxy this certificate (PEM, with its chain).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proxy_cert: Option<PathBuf>,
+    /// The private key of --proxy-cert, unless that file holds it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proxy_key: Option<PathBuf>,
+    /// Trust any certificate of the proxy: whoever is in between can read its login.
+    #[arg(long)]
+    pub(crate) proxy_insecure: bool,
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
     ///
     /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.

@@ -153,6 +153,9 @@ fn proxy_hint(proxy: &Via, kind: &Kind) -> Option<&'static str> {
             }
         }
         Kind::Tls(TlsProblem::NotTls) => "that proxy may want to be written with http://",
+        Kind::Tls(TlsProblem::UnknownIssuer) => {
+            "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
+        }
         Kind::ProxyAuth(_) if proxy.login => "check the user name and password of the proxy",
         _ => return None,
     })

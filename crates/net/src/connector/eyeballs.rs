@@ -48,23 +48,40 @@ pub(super) struct SocketOptions {
     pub(super) buffer: Option<usize>,
 }
 
-/// The first connection that comes about, and how long it took by itself.
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Met {
+    pub(super) stream: TcpStream,
+    /// The address that took it.
+    pub(super) address: SocketAddr,
+    /// How long that took by itself.
+    pub(super) took: Duration,
+}
+
+/// The first connection that comes about.
 /// Dropping the future drops all attempts.
 pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
     options: SocketOptions,
-) -> io::Result<(TcpStream, Duration)> {
+) -> io::Result<Met> {
+    if let [address] = addresses {
+        // Nobody to race with, nor to wait for.
+        return prepared(dial(SocketAddr::new(*address, port)).await?, options);
+    }
     let addresses = addresses
         .iter()
         .map(|address| SocketAddr::new(*address, port));
-    let dial = |address| async move {
-        let begun = Instant::now();
-        let stream = TcpStream::connect(address).await?;
-        Ok((stream, begun.elapsed()))
-    };
-    let (stream, took) = race(addresses, dial).await?;
-    Ok((prepared(stream, options)?, took))
+    prepared(Box::pin(race(addresses, dial)).await?, options)
+}
+
+async fn dial(address: SocketAddr) -> io::Result<Met> {
+    let begun = Instant::now();
+    Ok(Met {
+        stream: TcpStream::connect(address).await?,
+        address,
+        took: begun.elapsed(),
+    })
 }
 
 /// The first of these addresses that `dial` reaches, each begun when the one before has refused or kept silent for
@@ -97,9 +114,9 @@ where
 }
 
 /// Small writes go out at once, and the rest is as it is wanted.
-fn prepared(stream: TcpStream, options: SocketOptions) -> io::Result<TcpStream> {
-    stream.set_nodelay(true)?;
-    let socket = socket2::SockRef::from(&stream);
+fn prepared(met: Met, options: SocketOptions) -> io::Result<Met> {
+    met.stream.set_nodelay(true)?;
+    let socket = socket2::SockRef::from(&met.stream);
     // A system that knows no keep-alive or wants another size is no reason to fail.
     if let Some(time) = options.keepalive {
         let keepalive = socket2::TcpKeepalive::new().with_time(time);
@@ -108,7 +125,7 @@ fn prepared(stream: TcpStream, options: SocketOptions) -> io::Result<TcpStream> 
     if let Some(buffer) = options.buffer {
         let _ = socket.set_recv_buffer_size(buffer);
     }
-    Ok(stream)
+    Ok(met)
 }
 
 #[cfg(test)]

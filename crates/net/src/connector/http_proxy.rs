@@ -55,22 +55,29 @@ where
     let what = ("CONNECT", &*target.to_string());
     let login = proxy.login.as_ref();
     let mut shown = login.and_then(|login| sessions.answer(&peer, login, what));
-    let mut asks = 1;
-    let head = loop {
-        let head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+    let mut head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+    for _ in 1..ASKS {
         let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
-        let Some(login) = login.filter(|_| is_asked && asks < ASKS) else {
-            break head;
-        };
         let refused = (&head.challenges, shown.as_ref());
-        let Some(next) = sessions.retried(&peer, refused, (login, what)) else {
-            break head;
+        let next = login.filter(|_| is_asked);
+        let next = next.and_then(|login| sessions.retried(&peer, refused, (login, what)));
+        let Some(next) = next else {
+            break;
         };
-        if !head.reusable {
-            stream = again().await?;
-        }
-        (shown, asks) = (Some(next), asks + 1);
-    };
+        let kept = match head.reusable {
+            true => ask(&mut stream, (target, proxy), Some(&next), url).await,
+            false => Err(Error::new(Kind::Closed, url)),
+        };
+        head = match kept {
+            // It was closed after all: by the 407's own word, or without one.
+            Err(error) if *error.kind() == Kind::Closed => {
+                stream = again().await?;
+                ask(&mut stream, (target, proxy), Some(&next), url).await?
+            }
+            answered => answered?,
+        };
+        shown = Some(next);
+    }
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
         status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),
@@ -155,7 +162,7 @@ fn parse(head: &[u8]) -> Option<Head> {
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = String::from_utf8_lossy(lines.next()?);
     let mut words = first.split_ascii_whitespace();
-    words
+    let version = words
         .next()
         .filter(|version| version.starts_with("HTTP/1."))?;
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
@@ -185,7 +192,8 @@ fn parse(head: &[u8]) -> Option<Head> {
     Some(Head {
         status,
         challenges,
-        reusable: !close && !chunked && length == Some(0),
+        // What speaks 1.0 closes.
+        reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
         early: Bytes::new(),
         said: said.map(|said| Said(said.chars().take(SAID).collect())),
     })

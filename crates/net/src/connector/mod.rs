@@ -11,6 +11,9 @@ mod socks5;
 mod stream;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(not(target_os = "linux"))]
+#[path = "sys_none.rs"]
+mod sys;
 mod target;
 mod tcp;
 mod through;
@@ -21,12 +24,14 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
-use tokio::time::{Instant, timeout, timeout_at};
+use through::Errand;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use dns::Dns;
 pub use dns::{Pin, Resolver};
 pub use stream::Stream;
+pub use sys::set_low_water;
 pub use target::{ConnectorConfig, Family, Target, TargetError};
 pub use tcp::{Gauge, Tcp};
 
@@ -157,9 +162,13 @@ impl Connector {
             Some(proxy) => self.turn(&proxys(proxy)).await,
             None => self.turn(target).await,
         }
-        let by = Instant::now() + limit;
-        let way = self.way(target, proxies, (url, by));
-        in_time(by, way, || timed_out(target, first, url)).await
+        let errand = Errand::new(url);
+        let late = || match first {
+            // Told apart from a target that is slow: then it is not the proxy that is at fault.
+            Some(proxy) if !errand.is_past_first() => timed_out(&proxys(proxy), first, url),
+            _ => timed_out(target, first, url),
+        };
+        in_time(limit, self.way(target, proxies, &errand), late).await
     }
 
     /// A stream to an HTTP proxy itself, for requests in absolute-form.
@@ -167,20 +176,31 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
-        self.connect_to_last(&[proxy], url).await
+        let limit = self.shared.config.connect_timeout;
+        self.connect_to_last_within(limit, &[proxy], url).await
     }
 
-    /// The same, by way of the proxies before it. Without any there is nothing to connect to, which is [`Kind::Request`].
+    /// The same, by way of the proxies before it, in less time than the connect timeout. Without any there is nothing to connect to,
+    /// which is [`Kind::Request`].
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_to_last(&self, proxies: &[&Proxy], url: &Url) -> Result<Reached, Error> {
+    pub async fn connect_to_last_within(
+        &self,
+        limit: Duration,
+        proxies: &[&Proxy],
+        url: &Url,
+    ) -> Result<Reached, Error> {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::Request, url));
         };
         self.turn(&proxys(first)).await;
-        let by = Instant::now() + self.shared.config.connect_timeout;
-        self.door(last, before, (url, by)).await
+        let errand = Errand::new(url);
+        let late = || match errand.is_past_first() {
+            true => timed_out(&proxys(last), Some(first), url),
+            false => timed_out(&proxys(first), Some(first), url),
+        };
+        in_time(limit, self.door(last, before, &errand), late).await
     }
 
     /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.
@@ -198,7 +218,7 @@ impl Connector {
             port: reached.peer.port(),
         };
         let spent = reached.dns + reached.connect;
-        let by = Instant::now() + self.shared.config.connect_timeout.saturating_sub(spent);
+        let left = self.shared.config.connect_timeout.saturating_sub(spent);
         let way = async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
@@ -208,12 +228,15 @@ impl Connector {
                 ..reached
             })
         };
-        in_time(by, way, || timed_out(&target, None, url)).await
+        in_time(left, way, || timed_out(&target, None, url)).await
     }
 
     /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
     /// would else be over before it was asked for; but it is not waited for longer than that either.
     async fn turn(&self, target: &Target) {
+        if self.shared.dns.is_known(target) {
+            return;
+        }
         let turn = self.shared.dns.turn(target);
         // What becomes of the name is seen when it is wanted.
         let _ = timeout(self.shared.config.connect_timeout, turn).await;
@@ -247,30 +270,26 @@ impl Connector {
             buffer: limit.map(Limit::buffer),
         };
         let connected = eyeballs::connect(&addresses, target.port, options).await;
-        let (stream, round_trip) =
+        let met =
             connected.map_err(|e| Error::new(Kind::Connect(target.to_string()), url).because(e))?;
-        let peer = stream
-            .peer_addr()
-            .map_err(|e| Error::new(Kind::Closed, url).because(e))?;
-        let connect = begun.elapsed();
         Ok(Reached {
-            stream: Stream::Tcp(Tcp::new(stream, limit.cloned())),
-            peer,
+            stream: Stream::Tcp(Tcp::new(met.stream, limit.cloned())),
+            peer: met.address,
             dns,
-            connect,
+            connect: begun.elapsed(),
             tls: Duration::ZERO,
-            round_trip,
+            round_trip: met.took,
         })
     }
 }
 
-/// What is done by then, or else the error that says that it was not.
+/// What is done within so long, or else the error that says that it was not.
 async fn in_time<T>(
-    by: Instant,
+    limit: Duration,
     way: impl Future<Output = Result<T, Error>>,
     late: impl FnOnce() -> Error,
 ) -> Result<T, Error> {
-    match timeout_at(by, way).await {
+    match timeout(limit, way).await {
         Ok(result) => result,
         Err(_) => Err(late()),
     }

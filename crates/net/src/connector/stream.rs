@@ -34,6 +34,16 @@ impl Stream {
         }
     }
 
+    /// The socket at the bottom, whose settings are those of the whole. What is read from it or written to it past this is lost.
+    #[must_use]
+    pub fn socket(&self) -> &TcpStream {
+        match self {
+            Self::Tcp(stream) => stream.socket(),
+            Self::Tls(stream) => stream.get_ref().0.get_ref().socket(),
+            Self::Rewound(_, stream) => stream.socket(),
+        }
+    }
+
     /// The TCP stream alone, with what was read of it already, for one who moves bytes without looking at them.
     ///
     /// # Errors

@@ -9,7 +9,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Sets how many bytes must have come before a reader of the socket is woken (socket(7)). The end of the stream and errors
 /// wake it at any time, and a lower mark wakes it at once if that many bytes are there already (Linux).
-pub(super) fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+///
+/// # Errors
+/// What the system says.
+pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     // The kernel takes a C int; half of its range is far more than any socket buffer.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     #[expect(clippy::cast_possible_truncation, reason = "four")]

@@ -8,6 +8,7 @@
 //! socket's buffer, and the peer waits.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -103,6 +104,10 @@ impl Tcp {
         }
     }
 
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
     pub(super) fn gauge(&self) -> Gauge {
         self.gauge.clone()
     }
@@ -119,11 +124,7 @@ impl Tcp {
             return;
         }
         self.mark = wanted;
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsFd;
-            let _ = super::sys::set_low_water(self.stream.as_fd(), wanted);
-        }
+        let _ = super::set_low_water(self.stream.as_fd(), wanted);
     }
 }
 

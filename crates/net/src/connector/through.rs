@@ -3,18 +3,38 @@
 //! Where there are several, each is asked for the next, and the last one for the target. A connection that a proxy spends on telling
 //! us something (407, an address that it does not reach) is made again from the start.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use haul_plan::Offer;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{Connector, Reached, Stream, Target, http_proxy, in_time, proxys, socks5, timed_out};
+use super::{Connector, Reached, Stream, Target, http_proxy, proxys, socks5};
 use crate::error::{Error, Kind};
 use crate::offered::Peer;
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 
-/// What errors speak of, and when a connection has to be there.
-pub(super) type Errand<'a> = (&'a Url, Instant);
+/// What errors speak of, and how far a connection has come.
+#[derive(Debug)]
+pub(super) struct Errand<'a> {
+    url: &'a Url,
+    /// Whether the first proxy was reached: what takes too long after that is not for want of it.
+    is_past_first: AtomicBool,
+}
+
+impl<'a> Errand<'a> {
+    pub(super) fn new(url: &'a Url) -> Self {
+        Self {
+            url,
+            is_past_first: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_past_first(&self) -> bool {
+        self.is_past_first.load(Ordering::Relaxed)
+    }
+}
 
 impl Connector {
     /// A stream to a target by way of these proxies, or straight if there are none.
@@ -22,24 +42,26 @@ impl Connector {
         &self,
         target: &Target,
         proxies: &[&Proxy],
-        errand: Errand<'_>,
+        errand: &Errand<'_>,
     ) -> Result<Reached, Error> {
+        let url = errand.url;
         let Some((last, before)) = proxies.split_last() else {
-            return self.tcp(target, errand.0).await;
+            return self.tcp(target, url).await;
         };
         let reached = self.door(last, before, errand).await?;
         let begun = Instant::now();
-        let again = || async { Ok(self.door(last, before, errand).await?.stream) };
+        // Apart: it is seldom wanted, and each place where it may be would make room for it.
+        let again = || Box::pin(async { Ok(self.door(last, before, errand).await?.stream) });
         let through = match last.scheme {
             ProxyScheme::Http | ProxyScheme::Https => {
                 let asked = (target, *last, self.proxies());
-                http_proxy::tunnel(reached.stream, asked, (errand.0, again)).await
+                http_proxy::tunnel(reached.stream, asked, (url, again)).await
             }
             ProxyScheme::Socks5 => {
-                self.to_any_address(reached.stream, (target, last), (errand.0, again))
+                self.to_any_address(reached.stream, (target, last), (url, again))
                     .await
             }
-            ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, last, errand.0).await,
+            ProxyScheme::Socks5h => socks5::tunnel(reached.stream, target, last, url).await,
         };
         let connect = reached.connect + begun.elapsed();
         Ok(Reached {
@@ -55,21 +77,19 @@ impl Connector {
         &self,
         proxy: &Proxy,
         before: &[&Proxy],
-        (url, by): Errand<'_>,
+        errand: &Errand<'_>,
     ) -> Result<Reached, Error> {
-        let target = proxys(proxy);
-        if before.is_empty() {
-            let reached = async {
-                let reached = self.tcp(&target, url).await?;
-                self.encrypted(reached, proxy, url).await
-            };
-            // Told apart from a target that is slow: then it is not the proxy that is at fault.
-            let reached = in_time(by, reached, || timed_out(&target, None, url)).await;
-            return reached.map_err(|error| error.through(proxy));
-        }
-        let reached = Box::pin(self.way(&target, before, (url, by))).await?;
+        let (target, url) = (proxys(proxy), errand.url);
+        let reached = if before.is_empty() {
+            let reached = self.tcp(&target, url).await;
+            reached.map_err(|error| error.through(proxy))?
+        } else {
+            Box::pin(self.way(&target, before, errand)).await?
+        };
         let encrypted = self.encrypted(reached, proxy, url).await;
-        encrypted.map_err(|error| error.through(proxy))
+        let encrypted = encrypted.map_err(|error| error.through(proxy))?;
+        errand.is_past_first.store(true, Ordering::Relaxed);
+        Ok(encrypted)
     }
 
     /// TLS with a proxy that wants it.
@@ -84,14 +104,14 @@ impl Connector {
         }
         let begun = Instant::now();
         reached.stream = match &proxy.tls {
-            Some(own) => own.connect(reached.stream, &proxy.host, url).await?,
+            Some(own) => Box::pin(own.connect(reached.stream, &proxy.host, url)).await?,
             None => {
                 let peer = Peer {
                     host: &proxy.host,
                     standing: Standing::Other,
                     offer: Offer::Http1,
                 };
-                self.shared.tls.connect(reached.stream, peer, url).await?
+                Box::pin(self.shared.tls.connect(reached.stream, peer, url)).await?
             }
         };
         reached.connect += begun.elapsed();

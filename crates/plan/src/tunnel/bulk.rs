@@ -3,6 +3,9 @@
 //! To read and to write is two calls and two copies. Through a pipe (splice(2)) it is two calls and no copy of the bytes, but pages are
 //! handed about one by one, and a pipe has to be had. For small exchanges the copy is cheaper; once a direction keeps filling its buffer
 //! the pipe is. What is small again for a while goes back.
+//!
+//! Once much has gone that way, the reader is no longer woken for each little that comes: a low-water mark lets some gather. It costs the
+//! last bytes of a stream that pauses some patience, a moment that the tunnel bounds; by then the stream has lasted many times as long.
 
 /// How bytes go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +26,12 @@ const SMALL: u8 = 8;
 /// Bytes below which a move through a pipe is small.
 const LITTLE: usize = 16 << 10;
 
+/// Bytes that have gone through a pipe before any are left to gather: a fast link takes some ten milliseconds for them.
+const MUCH: u64 = 16 << 20;
+
+/// Bytes that are left to gather then. Twice that and more has room in a socket's buffer.
+const GATHERED: u32 = 512 << 10;
+
 /// What is known of one direction.
 #[derive(Debug, Clone, Default)]
 pub struct Bulk {
@@ -30,6 +39,8 @@ pub struct Bulk {
     road: Road,
     /// In a row: fills of the buffer on the one road, small moves on the other.
     row: u8,
+    /// Bytes that have gone through the pipe without a pause.
+    gone: u64,
 }
 
 impl Bulk {
@@ -39,6 +50,17 @@ impl Bulk {
         self.road
     }
 
+    /// How many bytes are to gather before it is worth being woken for them; 1 is none.
+    #[must_use]
+    pub fn low_water(&self) -> u32 {
+        if self.gone >= MUCH { GATHERED } else { 1 }
+    }
+
+    /// Patience was in vain: what had come was all for now.
+    pub fn paused(&mut self) {
+        self.gone = 0;
+    }
+
     /// So many bytes came, of as many as there was room for.
     pub fn moved(&mut self, bytes: usize, room: usize) {
         let (counts, limit, other) = match self.road {
@@ -46,10 +68,13 @@ impl Bulk {
             Road::Splice => (bytes < LITTLE, SMALL, Road::Copy),
         };
         self.row = if counts { self.row + 1 } else { 0 };
+        if self.road == Road::Splice {
+            self.gone = self.gone.saturating_add(bytes as u64);
+        }
         if self.row >= limit {
             *self = Self {
                 road: other,
-                row: 0,
+                ..Self::default()
             };
         }
     }
@@ -83,7 +108,7 @@ mod tests {
     fn what_stays_small_goes_back_and_what_is_small_once_does_not() {
         let mut bulk = Bulk {
             road: Road::Splice,
-            row: 0,
+            ..Bulk::default()
         };
         for _ in 0..100 {
             for _ in 1..SMALL {
@@ -99,13 +124,34 @@ mod tests {
     }
 
     #[test]
+    fn much_is_left_to_gather_until_it_pauses() {
+        let mut bulk = Bulk {
+            road: Road::Splice,
+            ..Bulk::default()
+        };
+        let moves = MUCH / ROOM as u64;
+        for _ in 1..moves {
+            bulk.moved(ROOM, ROOM);
+            assert_eq!(bulk.low_water(), 1);
+        }
+        bulk.moved(ROOM, ROOM);
+        assert_eq!(bulk.low_water(), GATHERED);
+        bulk.paused();
+        assert_eq!((bulk.low_water(), bulk.road()), (1, Road::Splice));
+    }
+
+    #[test]
     fn without_a_pipe_it_begins_anew() {
         let mut bulk = Bulk {
             road: Road::Splice,
             row: 3,
+            gone: MUCH,
         };
         bulk.forbid();
-        assert_eq!((bulk.road(), bulk.row), (Road::Copy, 0));
+        assert_eq!(
+            (bulk.road(), bulk.row, bulk.low_water()),
+            (Road::Copy, 0, 1)
+        );
     }
 
     proptest! {

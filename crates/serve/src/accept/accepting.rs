@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_net::is_shortage;
 use haul_service::listen::Listener;
 use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use tokio::io::Interest;
@@ -70,6 +71,8 @@ pub(super) async fn accepting(
             }
             // It was gone before it was taken.
             Err(error) if is_its_own(&error) => continue,
+            // Files that are kept open for others leave their descriptors to it.
+            Err(error) if is_shortage(&error) && spare(&context.server).await => continue,
             Err(error) => {
                 context.server.options.metrics.fault(Fault::Accept);
                 // It may go on for long: it is told when it begins.
@@ -91,6 +94,12 @@ pub(super) async fn accepting(
         };
         deal.deal((accepted, tls.clone(), permit));
     }
+}
+
+/// Has files closed that nobody is reading; whether there were any.
+async fn spare(server: &Server) -> bool {
+    let store = Arc::clone(&server.store);
+    server.disk.run(move || store.spare()).await
 }
 
 /// Accepts a connection without tying it to this runtime: that is for the one that it will live on.

@@ -82,7 +82,7 @@ pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer
         StoreError::TooLong => StatusCode::URI_TOO_LONG,
         StoreError::IsFolder | StoreError::Conflict | StoreError::NotEmpty => StatusCode::CONFLICT,
         StoreError::Special | StoreError::Denied => StatusCode::FORBIDDEN,
-        StoreError::NoSpace | StoreError::OverQuota => StatusCode::INSUFFICIENT_STORAGE,
+        StoreError::NoSpace | StoreError::OverQuota { .. } => StatusCode::INSUFFICIENT_STORAGE,
         StoreError::Failed => StatusCode::PRECONDITION_FAILED,
         StoreError::ReadOnly => StatusCode::METHOD_NOT_ALLOWED,
         StoreError::Mismatch(_) => StatusCode::BAD_REQUEST,
@@ -108,7 +108,7 @@ pub(crate) fn of_store(server: &Server, error: &StoreError, key: &Key) -> Answer
 }
 
 /// The disk is well, and others have to end first.
-fn short_of_descriptors() -> Answer {
+pub(crate) fn short_of_descriptors() -> Answer {
     let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
     let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
     answer

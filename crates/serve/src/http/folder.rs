@@ -3,15 +3,18 @@
 use std::io;
 use std::sync::Arc;
 
+use haul_net::is_shortage;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
     HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Response, StatusCode};
 
-use super::answer::{Answer, of_store, plain};
+use super::answer::{Answer, of_store, plain, short_of_descriptors};
 use crate::body::{Body, Made, Maker};
 use crate::conn::Line;
+use crate::observe::{Fault, Metrics};
+use crate::page::tar::TarError;
 use crate::page::{Format, HTML_LIMIT, JSON_LIMIT, ListQuery, Listing, html, json, tar};
 use crate::store::{Folder, StoreError};
 use crate::{Key, escaped_name};
@@ -46,18 +49,21 @@ pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> Format {
 pub(crate) async fn answer(line: Arc<Line>, asked: Asked) -> Answer {
     let (key, format) = (asked.key.clone(), asked.format);
     let is_head = asked.method == Method::HEAD;
-    let root = Arc::clone(line.server.store.root());
-    let disk = &line.server.disk;
+    let store = Arc::clone(&line.server.store);
+    let (disk, metrics) = (&line.server.disk, Arc::clone(&line.server.options.metrics));
+    let threads = disk.clone();
     let made = disk.run(move || {
-        let folder = Folder::open(&root, asked.key.clone())?;
-        match is_head {
-            true => Ok(None),
-            false => maker(folder, &asked).map(Some).map_err(StoreError::from),
+        let open = || Folder::open(store.root(), asked.key.clone());
+        if is_head {
+            return store.sparing(open).map(|_| Ok(Body::Empty));
         }
+        let maker = store.sparing(|| Ok(maker(open()?, &asked)?))?;
+        let maker = watched(maker, asked.key, metrics);
+        Ok::<_, StoreError>(begun(maker).map(|maker| Body::Made(Made::new(maker, threads))))
     });
     let body = match made.await {
-        Ok(Some(maker)) => Body::Made(Made::new(maker, disk.clone())),
-        Ok(None) => Body::Empty,
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) => return broken(&error),
         // A folder's path that leads to a file.
         Err(StoreError::Conflict) => return plain(StatusCode::NOT_FOUND, "no folder is there"),
         Err(error) => return of_store(&line.server, &error, &key),
@@ -93,6 +99,60 @@ fn describe(key: &Key, format: Format, headers: &mut HeaderMap) {
             }
         }
         Format::Json | Format::JsonLines => {}
+    }
+}
+
+/// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
+fn begun(mut maker: Maker) -> io::Result<Maker> {
+    let first = maker.next().transpose()?;
+    Ok(Box::new(first.map(Ok).into_iter().chain(maker)))
+}
+
+/// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
+/// missing.
+fn watched(maker: Maker, key: Key, metrics: Arc<Metrics>) -> Maker {
+    Box::new(maker.inspect(move |piece| {
+        let Err(error) = piece else { return };
+        if let Some(fault) = fault_of(error) {
+            metrics.fault(fault);
+        }
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(folder = %key, error, "a folder cannot be sent whole");
+    }))
+}
+
+/// The answer where not even a beginning could be made. What the system says may name what a client need not know.
+fn broken(error: &io::Error) -> Answer {
+    match fault_of(error) {
+        Some(Fault::Descriptors) => short_of_descriptors(),
+        Some(Fault::Disk) => plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the server's disk failed: its log says how",
+        ),
+        Some(Fault::ShortFile) => plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a file became shorter while it was read: try again",
+        ),
+        _ => plain(
+            StatusCode::FORBIDDEN,
+            "something in the folder cannot be sent, and nothing is sent without it: the server's log says what",
+        ),
+    }
+}
+
+/// What an operator would call it; nothing where it is the folder that is at fault.
+fn fault_of(error: &io::Error) -> Option<Fault> {
+    let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
+    let error = match of_tar {
+        Some(TarError::Shrank { .. }) => return Some(Fault::ShortFile),
+        Some(TarError::TooDeep { .. }) => return None,
+        Some(TarError::Read { source, .. }) => source,
+        None => error,
+    };
+    match error.kind() {
+        _ if is_shortage(error) => Some(Fault::Descriptors),
+        io::ErrorKind::PermissionDenied => None,
+        _ => Some(Fault::Disk),
     }
 }
 

@@ -21,6 +21,7 @@ use super::inbound::Inbound;
 use crate::Key;
 use crate::conn::Line;
 use crate::observe::BodyRefusal;
+use crate::page::Size;
 use crate::store::{Meta, Now, Put, StoreError, Upload};
 pub(crate) use asked::Asked;
 use held::Held;
@@ -47,12 +48,25 @@ pub(crate) enum PutError {
     TooLong,
 }
 
+impl PutError {
+    /// Of a body whose head says how long it is.
+    fn of_length(self, length: Option<u64>) -> Self {
+        match self {
+            Self::Store(StoreError::OverQuota { room, needed: None }) => {
+                let needed = length;
+                Self::Store(StoreError::OverQuota { room, needed })
+            }
+            other => other,
+        }
+    }
+}
+
 /// Puts a request's body.
 pub(crate) async fn answer(line: Arc<Line>, asked: Asked, body: Inbound) -> Answer {
-    let (key, most) = (asked.key.clone(), asked.most);
+    let (key, most, length) = (asked.key.clone(), asked.most, asked.length);
     match put(&line, asked, body).await {
         Ok(put) => done(&put),
-        Err(error) => failed(&line, &error, &key, most),
+        Err(error) => failed(&line, &error.of_length(length), &key, most),
     }
 }
 
@@ -62,7 +76,7 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
     match error {
         PutError::Store(error) => {
             match error {
-                StoreError::OverQuota => metrics.refused_body(BodyRefusal::Quota),
+                StoreError::OverQuota { .. } => metrics.refused_body(BodyRefusal::Quota),
                 StoreError::NoSpace => metrics.refused_body(BodyRefusal::DiskFull),
                 StoreError::Mismatch(_) => metrics.refused_body(BodyRefusal::Digest),
                 _ => {}
@@ -73,6 +87,9 @@ pub(crate) fn failed(line: &Line, error: &PutError, key: &Key, most: u64) -> Ans
                     let text =
                         "on the way there is a link that leads nowhere, or out of what is served";
                     plain(StatusCode::NOT_FOUND, text)
+                }
+                StoreError::OverQuota { room, needed } => {
+                    plain(StatusCode::INSUFFICIENT_STORAGE, over_quota(*room, *needed))
                 }
                 error => of_store(&line.server, error, key),
             }
@@ -116,6 +133,29 @@ fn too_long(most: u64) -> Answer {
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("this server takes bodies of up to {most} bytes (--max-body)"),
     )
+}
+
+/// What the quota leaves and what was wanted, as people read sizes; where that makes both look alike, to the byte.
+fn over_quota(room: u64, needed: Option<u64>) -> String {
+    let [left, wanted] =
+        [Some(room), needed].map(|bytes| bytes.map(|bytes| Size(bytes).to_string()));
+    let is_close = left == wanted;
+    let shown = |bytes: u64| match is_close {
+        true => format!("{bytes} bytes"),
+        false => Size(bytes).to_string(),
+    };
+    let wanted = needed.map_or_else(
+        || "this one has more".to_owned(),
+        |needed| format!("this one has {}", shown(needed)),
+    );
+    match (room, needed) {
+        (0, None) => "the server's quota (--quota) is used up".to_owned(),
+        (0, Some(_)) => format!("the server's quota (--quota) is used up, and {wanted}"),
+        (room, _) => format!(
+            "the server's quota (--quota) has room for a file of at most {} here, and {wanted}",
+            shown(room)
+        ),
+    }
 }
 
 /// Whether conditions hold for what is there.
@@ -205,5 +245,31 @@ fn commit(upload: Upload, conditions: &Conditions) -> Result<Put, StoreError> {
     match conditions.is_empty() {
         true => upload.commit(None),
         false => upload.commit(Some(&|meta| holds(conditions, meta))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d6_a_full_store_says_what_there_is_room_for() {
+        for (room, needed, says) in [
+            (0, None, "quota (--quota) is used up"),
+            (0, Some(12), "is used up, and this one has 12 B"),
+            (
+                3 << 19,
+                Some(2 << 30),
+                "room for a file of at most 1.5 MiB here, and this one has 2.0 GiB",
+            ),
+            (
+                1 << 20,
+                Some((1 << 20) + 1),
+                "room for a file of at most 1048576 bytes here, and this one has 1048577 bytes",
+            ),
+        ] {
+            let text = over_quota(room, needed);
+            assert!(text.ends_with(says), "{text}");
+        }
     }
 }

@@ -19,6 +19,8 @@ mod pieces;
 mod query;
 mod shown;
 
+pub(crate) use shown::Size;
+
 pub use query::{Format, HTML_LIMIT, JSON_LIMIT, ListQuery, MOST, Parameter, QueryError};
 
 use crate::Key;

@@ -72,7 +72,7 @@ impl Write for Escaping<'_, '_> {
 
 /// Bytes in binary units.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Size(pub(super) u64);
+pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

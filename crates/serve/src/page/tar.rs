@@ -6,7 +6,10 @@
 //!
 //! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
 //! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
-//! may not be read, and what is neither file nor folder, is left out too; [`Tar::left_out`] counts both for the log.
+//! is neither file nor folder is left out too; [`Tar::left_out`] counts both for the log.
+//!
+//! What is a file or a folder is in the archive, or the archive ends with an error and not with an end: one that looks whole holds all that
+//! there was to hold. So it ends at what may not be read, or cannot be.
 //!
 //! The header of a file comes before its bytes and says how many there are. From a file that grows meanwhile, so many are taken. One
 //! that shrinks cannot be packed any more, and the archive ends with an error: the connection has to be cut short, as bytes that were
@@ -25,7 +28,7 @@ use tar::{EntryType, Header};
 
 use super::shown::Name;
 use crate::Key;
-use crate::store::{Entries, Folder, Kind, Member, StoreError, modified};
+use crate::store::{Entries, Folder, Kind, Member, Missed, StoreError, modified};
 
 /// Bytes in a piece of the archive.
 const PIECE: usize = 128 * 1024;
@@ -154,12 +157,12 @@ impl Tar {
         };
         match level.entries.next_member() {
             Ok(Some(Ok(opened))) => self.take(opened, out)?,
-            Ok(Some(Err(error))) => self.miss(error)?,
+            Ok(Some(Err(missed))) => self.miss(missed)?,
             Ok(None) => {
                 self.path.truncate(level.above);
                 self.levels.pop();
             }
-            Err(source) => return Err(self.unreadable(source)),
+            Err(source) => return Err(unreadable(&self.path, source)),
         }
         Ok(true)
     }
@@ -174,9 +177,8 @@ impl Tar {
                 self.body = Some(Body::new(opened.fd, path, len));
             }
             Kind::Folder if !opened.by_link => {
-                let path_of = |path: &[u8]| Name(path).to_string();
                 if self.levels.len() == DEEPEST {
-                    let path = path_of(&path);
+                    let path = Name(&path).to_string();
                     return Err(TarError::TooDeep { path });
                 }
                 path.push(b'/');
@@ -185,10 +187,7 @@ impl Tar {
                     return Ok(());
                 };
                 let entries = level.entries.below(opened);
-                let entries = entries.map_err(|source| TarError::Read {
-                    path: path_of(&path),
-                    source,
-                })?;
+                let entries = entries.map_err(|source| unreadable(&path, source))?;
                 let above = self.path.len();
                 self.levels.push(Level { entries, above });
                 self.path = path;
@@ -198,21 +197,26 @@ impl Tar {
         Ok(())
     }
 
-    /// What cannot be opened is left out, unless that says something about more than itself.
-    fn miss(&mut self, error: StoreError) -> Result<(), TarError> {
-        match error {
-            StoreError::Io(source) => return Err(self.unreadable(source)),
+    /// What could not be opened ends the archive, unless it is nothing that would be in it.
+    fn miss(&mut self, missed: Missed) -> Result<(), TarError> {
+        let source = match missed.error {
             // Gone meanwhile, or a link that leads nowhere: it is not listed either.
-            StoreError::NotFound => {}
-            _ => self.left_out += 1,
-        }
-        Ok(())
+            StoreError::NotFound => return Ok(()),
+            StoreError::Special | StoreError::Conflict | StoreError::TooLong => {
+                self.left_out += 1;
+                return Ok(());
+            }
+            StoreError::Io(source) => source,
+            StoreError::Denied => io::ErrorKind::PermissionDenied.into(),
+            other => io::Error::other(other),
+        };
+        Err(unreadable(&[&self.path[..], &missed.name].concat(), source))
     }
+}
 
-    fn unreadable(&self, source: io::Error) -> TarError {
-        let path = Name(&self.path).to_string();
-        TarError::Read { path, source }
-    }
+fn unreadable(path: &[u8], source: io::Error) -> TarError {
+    let path = Name(path).to_string();
+    TarError::Read { path, source }
 }
 
 impl Iterator for Tar {
@@ -256,13 +260,10 @@ impl Body {
         let room = PIECE.saturating_sub(out.len()) as u64;
         let wanted = self.left.min(room);
         let read = (&mut self.file).take(wanted).read_to_end(out);
-        let path = || Name(&self.path).to_string();
-        let read = read.map_err(|source| TarError::Read {
-            path: path(),
-            source,
-        })?;
+        let read = read.map_err(|source| unreadable(&self.path, source))?;
         if (read as u64) < wanted {
-            return Err(TarError::Shrank { path: path() });
+            let path = Name(&self.path).to_string();
+            return Err(TarError::Shrank { path });
         }
         self.left -= wanted;
         if self.left > 0 {

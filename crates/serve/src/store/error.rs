@@ -32,8 +32,13 @@ pub enum StoreError {
     #[error("no space is left on the disk")]
     NoSpace,
     /// More than the store may hold.
-    #[error("the store's quota is used up")]
-    OverQuota,
+    #[error("the store's quota has no room for it")]
+    OverQuota {
+        /// Bytes that this file might have.
+        room: u64,
+        /// Bytes that it has, where that is known.
+        needed: Option<u64>,
+    },
     /// A condition of the request does not hold any more.
     #[error("a condition does not hold")]
     Failed,

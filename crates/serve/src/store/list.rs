@@ -92,6 +92,14 @@ pub(crate) struct Member {
     pub(crate) fd: OwnedFd,
 }
 
+/// Something in a folder that could not be.
+#[derive(Debug)]
+pub(crate) struct Missed {
+    pub(crate) name: Vec<u8>,
+    /// Why.
+    pub(crate) error: StoreError,
+}
+
 impl Folder {
     /// Opens a folder beneath a root.
     ///
@@ -128,36 +136,41 @@ impl Folder {
     /// folders come first).
     ///
     /// # Errors
-    /// When the directory cannot be read. What cannot be looked at, or goes away meanwhile, is left out.
+    /// When the directory cannot be read, or something in it cannot be looked at. What goes away meanwhile is left out.
     pub fn page(&self, ask: &PageAsk) -> io::Result<Page> {
         let mut pass = Pass::new(ask);
         let mut dir = Dir::read_from(&self.dir)?;
         while let Some(seen) = self.place.read(&mut dir)? {
-            if let Some(candidate) = self.candidate(seen, ask.sort) {
+            if let Some(candidate) = self.candidate(seen, ask.sort)? {
                 pass.take(candidate);
             }
         }
         let (mut page, chosen) = pass.finish(ask);
-        let entries = chosen.into_iter().filter_map(|(rank, found)| {
-            let found = found.or_else(|| self.place.look(self.dir.as_fd(), &rank.name))?;
-            Some(found.named(rank.name))
-        });
-        page.entries = entries.collect();
+        for (rank, found) in chosen {
+            let found = match found {
+                Some(found) => Some(found),
+                None => self.place.look(self.dir.as_fd(), &rank.name)?,
+            };
+            let entry = found.map(|found| found.named(rank.name));
+            page.entries.extend(entry);
+        }
         Ok(page)
     }
 
     /// Ranks an entry; `None` where there is nothing to show.
-    fn candidate(&self, seen: Seen, sort: Sort) -> Option<Candidate> {
+    fn candidate(&self, seen: Seen, sort: Sort) -> io::Result<Option<Candidate>> {
         if let (Sort::Name, Some(kind)) = (sort, seen.kind) {
-            return Some((Rank::new(kind, 0, seen.name), None));
+            return Ok(Some((Rank::new(kind, 0, seen.name), None)));
         }
-        let found = self.place.look(self.dir.as_fd(), &seen.name)?;
+        let Some(found) = self.place.look(self.dir.as_fd(), &seen.name)? else {
+            return Ok(None);
+        };
         let value = match sort {
             Sort::Name => 0,
             Sort::Size => found.len.into(),
             Sort::Modified => order::nanos(found.modified),
         };
-        Some((Rank::new(found.kind, value, seen.name), Some(found)))
+        Ok(Some((Rank::new(found.kind, value, seen.name), Some(found))))
     }
 }
 
@@ -179,7 +192,7 @@ impl Entries {
     }
 
     /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
-    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<Member, StoreError>>> {
+    pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<Member, Missed>>> {
         loop {
             let Some(seen) = self.place.read(&mut self.dir)? else {
                 return Ok(None);
@@ -207,16 +220,21 @@ impl Entries {
         })
     }
 
-    fn open(&self, name: Vec<u8>) -> Result<Member, StoreError> {
-        let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
-        let stat = rustix::fs::fstat(&fd)?;
-        Ok(Member {
-            kind: Found::of(&stat).kind,
-            name,
-            stat,
-            by_link,
-            fd,
-        })
+    fn open(&self, name: Vec<u8>) -> Result<Member, Missed> {
+        let opened = || {
+            let (fd, by_link) = self.place.open(self.dir.fd()?, &name)?;
+            Ok((rustix::fs::fstat(&fd)?, fd, by_link))
+        };
+        match opened() {
+            Ok((stat, fd, by_link)) => Ok(Member {
+                kind: Found::of(&stat).kind,
+                name,
+                stat,
+                by_link,
+                fd,
+            }),
+            Err(error) => Err(Missed { name, error }),
+        }
     }
 }
 
@@ -233,8 +251,10 @@ impl Iterator for Entries {
                 Ok(dir) => dir,
                 Err(error) => return Some(Err(error.into())),
             };
-            if let Some(found) = self.place.look(dir, &seen.name) {
-                return Some(Ok(found.named(seen.name)));
+            match self.place.look(dir, &seen.name) {
+                Ok(Some(found)) => return Some(Ok(found.named(seen.name))),
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
             }
         }
     }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub use disk::Disk;
 pub use error::StoreError;
 pub use list::{Begin, Cursor, CursorError, Entries, Entry, Folder, Kind, Page, PageAsk, Sort};
-pub(crate) use list::{Member, modified};
+pub(crate) use list::{Member, Missed, modified};
 pub use media::Media;
 pub use object::Object;
 pub use options::{Durability, DurabilityError, StoreOptions};
@@ -53,6 +53,7 @@ pub use version::Meta;
 use crate::Key;
 use closing::Closing;
 use folders::Folders;
+use haul_net::is_shortage;
 use haul_plan::Checksum;
 use locks::Locks;
 use object::Opened;
@@ -164,7 +165,8 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub fn read(&self, key: &Key) -> Result<Arc<Object>, StoreError> {
-        self.opened(key, Object::of(self.root.open_any(key)?)?)
+        let opened = self.sparing(|| self.root.open_any(key))?;
+        self.opened(key, Object::of(opened)?)
     }
 
     /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
@@ -177,6 +179,8 @@ impl Store {
                 Now::Done(found) => Now::Done(found.and_then(|found| self.opened(key, found))),
                 Now::Wait => Now::Wait,
             },
+            // Closing others to make room is for whoever may wait.
+            Now::Done(Err(StoreError::Io(error))) if is_shortage(&error) => Now::Wait,
             Now::Done(Err(error)) => Now::Done(Err(error)),
             Now::Wait => Now::Wait,
         }
@@ -187,7 +191,7 @@ impl Store {
     /// # Errors
     /// When a part of the key is a file, or the store is for reading, or the disk says so.
     pub fn put(self: &Arc<Self>, key: &Key, wanted: Vec<Checksum>) -> Result<Upload, StoreError> {
-        Upload::begin(self, key, wanted, Reach::Anywhere)
+        self.sparing(|| Upload::begin(self, key, wanted.clone(), Reach::Anywhere))
     }
 
     /// The same without waiting for a disk, where all of the store is memory.
@@ -202,6 +206,7 @@ impl Store {
         match Upload::begin(self, key, wanted.to_vec(), Reach::OneMount) {
             // Its folder is on another mount: the kernel does not go there.
             Err(StoreError::NotFound) => Now::Wait,
+            Err(StoreError::Io(error)) if is_shortage(&error) => Now::Wait,
             done => Now::Done(done),
         }
     }
@@ -237,10 +242,7 @@ impl Store {
             let folder = self.root.open_folder(&above);
             folder.map_or(0, |folder| usage::counted(folder, name))
         });
-        match self.quota.has_room(bytes.saturating_sub(there)) {
-            true => Ok(()),
-            false => Err(self.quota.refuse()),
-        }
+        self.quota.admit(bytes, there)
     }
 
     /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
@@ -264,6 +266,26 @@ impl Store {
         if self.options.writable {
             self.recount.step(&self.quota, &self.root);
         }
+    }
+
+    /// Opens something, and once more if no descriptors were left and files that are kept open could leave some of theirs.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(crate) fn sparing<T>(
+        &self,
+        open: impl Fn() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match open() {
+            Err(StoreError::Io(error)) if is_shortage(&error) && self.spare() => open(),
+            done => done,
+        }
+    }
+
+    /// Closes a good part of the files that are kept open and that nobody is reading, since descriptors ran out. Whether there were any. May
+    /// wait.
+    pub fn spare(&self) -> bool {
+        self.open_files.spare()
     }
 
     /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.

@@ -3,8 +3,9 @@
 //! Opening and closing a file costs more than reading a small one. So those that were opened lately stay open, and each use begins
 //! with one look whether the key still leads to the same version: a look that needs no disk, since an open file keeps the way to it in
 //! the kernel's caches. What was put or deleted through the store is forgotten at once, and what nobody has asked for in some seconds, too,
-//! since an open file keeps its space on the disk after it is gone.
+//! since an open file keeps its space on the disk after it is gone. Where descriptors run out, those that are kept are the first to go.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -84,6 +85,20 @@ impl OpenFiles {
         let in_use =
             |kept: &Kept| now.saturating_sub(kept.used.load(Ordering::Relaxed)) <= IDLE_SWEEPS;
         self.files.retain(|_, kept| in_use(kept));
+    }
+
+    /// Closes every other one of those that nobody is reading. Whether there was any: the rest would leave no descriptor behind.
+    pub(super) fn spare(&self) -> bool {
+        let seen = Cell::new(0_usize);
+        let stays = |kept: &Kept| {
+            if Arc::strong_count(&kept.object) > 1 {
+                return true;
+            }
+            seen.set(seen.get() + 1);
+            seen.get().is_multiple_of(2)
+        };
+        self.files.retain(|_, kept| stays(kept));
+        seen.get() > 0
     }
 
     /// How many there are.

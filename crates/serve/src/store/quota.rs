@@ -103,10 +103,23 @@ impl Quota {
         self.most.is_none_or(|most| self.lock().has(bytes, most))
     }
 
-    /// Somebody is refused.
-    pub(super) fn refuse(&self) -> StoreError {
+    /// Whether a file of so many bytes would be, in place of one of `there`.
+    ///
+    /// # Errors
+    /// When it would not.
+    pub(super) fn admit(&self, bytes: u64, there: u64) -> Result<(), StoreError> {
+        let Some(most) = self.most else { return Ok(()) };
+        let count = self.lock();
+        match count.has(bytes.saturating_sub(there), most) {
+            true => Ok(()),
+            false => Err(self.refuse(count.room(most).saturating_add(there), Some(bytes))),
+        }
+    }
+
+    /// Somebody is refused, whose file might have so many bytes.
+    fn refuse(&self, room: u64, needed: Option<u64>) -> StoreError {
         self.refused.store(true, Ordering::Relaxed);
-        StoreError::OverQuota
+        StoreError::OverQuota { room, needed }
     }
 
     /// Whether somebody was refused since this was asked last.
@@ -167,6 +180,11 @@ impl Count {
         sum.checked_add(bytes).is_some_and(|sum| sum <= most)
     }
 
+    /// Bytes that are free.
+    fn room(&self, most: u64) -> u64 {
+        most.saturating_sub(self.files.saturating_add(self.claimed))
+    }
+
     fn change(&mut self, came: u64, went: u64) {
         // What was changed behind our back may be more than we knew of.
         self.files = self.files.saturating_sub(went).saturating_add(came);
@@ -182,7 +200,8 @@ impl Claimed {
     /// When the store would hold more than it may; the claim is as it was.
     pub(super) fn more(&mut self, bytes: u64) -> Result<(), StoreError> {
         let instead = bytes.min(self.left);
-        self.claim(bytes - instead)?;
+        // How much more will come nobody knows here.
+        self.claim(bytes - instead, self.instead + self.left, None)?;
         self.left -= instead;
         self.instead += instead;
         Ok(())
@@ -194,7 +213,8 @@ impl Claimed {
     /// When the store would hold more than it may.
     pub(super) fn change(&mut self, before: u64) -> Result<(), StoreError> {
         let missing = self.instead.saturating_sub(before);
-        self.claim(missing)?;
+        let all = self.bytes + self.instead;
+        self.claim(missing, self.instead - missing, Some(all))?;
         self.instead -= missing;
         if self.quota.is_kept() {
             let changing = self.bytes + self.instead + before;
@@ -210,13 +230,15 @@ impl Claimed {
         self.end(Some(before));
     }
 
-    fn claim(&mut self, bytes: u64) -> Result<(), StoreError> {
+    /// Claims more. `free`: bytes of the file that need no claim; `needed`: all that it has, if they are known. They are for the refusal.
+    fn claim(&mut self, bytes: u64, free: u64, needed: Option<u64>) -> Result<(), StoreError> {
         let Some(most) = self.quota.most.filter(|_| bytes > 0) else {
             return Ok(());
         };
         let mut count = self.quota.lock();
         if !count.has(bytes, most) {
-            return Err(self.quota.refuse());
+            let room = count.room(most).saturating_add(self.bytes + free);
+            return Err(self.quota.refuse(room, needed));
         }
         count.claimed += bytes;
         self.bytes += bytes;

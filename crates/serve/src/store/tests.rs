@@ -199,10 +199,13 @@ fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
     let store = store(folder.path(), |options| options.quota = Some(10));
     assert!(matches!(
         put(&store, "/f", "123456"),
-        Err(StoreError::OverQuota)
+        Err(StoreError::OverQuota { .. })
     ));
     put(&store, "/f", "12345").expect("it fits");
-    assert!(matches!(put(&store, "/g", "1"), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        put(&store, "/g", "1"),
+        Err(StoreError::OverQuota { .. })
+    ));
     let named = Key::parse("/deep/there").expect("a key");
     store.delete(&named, None).expect("deleted");
     put(&store, "/f", "1234").expect("beside the old version");

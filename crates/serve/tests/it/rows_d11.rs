@@ -1,5 +1,7 @@
 //! D11: more connections than there may be, and fewer descriptors than are needed.
 
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
 
@@ -7,7 +9,7 @@ use haul_serve::accept::Accept;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::client::{Client, Road, request};
-use crate::harness::{Setup, eventually};
+use crate::harness::{LIMIT, Setup, eventually, sample};
 
 #[test]
 fn d11_one_too_many_waits_until_another_leaves() {
@@ -60,15 +62,27 @@ const CHILD: &str = "HAUL_TEST_FEW_DESCRIPTORS";
 /// Descriptors are the process's, so this is one of its own.
 #[test]
 fn d11_without_descriptors_it_waits_until_there_are_some() {
+    alone(
+        "d11_without_descriptors_it_waits_until_there_are_some",
+        run_out,
+    );
+}
+
+#[test]
+fn d11_files_that_are_kept_open_leave_their_descriptors_to_whoever_needs_one() {
+    alone(
+        "d11_files_that_are_kept_open_leave_their_descriptors_to_whoever_needs_one",
+        leave,
+    );
+}
+
+/// Runs a test of this file in a process of its own.
+fn alone(test: &str, run: fn()) {
     if std::env::var_os(CHILD).is_some() {
-        return run_out();
+        return run();
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "rows_d11::d11_without_descriptors_it_waits_until_there_are_some",
-            "--nocapture",
-        ])
+        .args(["--exact", &format!("rows_d11::{test}"), "--nocapture"])
         .env(CHILD, "1")
         .output()
         .unwrap();
@@ -80,6 +94,59 @@ fn d11_without_descriptors_it_waits_until_there_are_some() {
     );
 }
 
+/// Takes all descriptors that are left.
+fn eat() -> Vec<File> {
+    std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
+}
+
+fn leave() {
+    let (served, metrics) = Setup::accept(Accept::Single).counted();
+    for index in 0..40 {
+        served.file(&format!("{index}"), "here");
+    }
+    served.file("folder/f", "");
+    let mut client = Client::plain(&served);
+    let limit = Rlimit {
+        current: Some(150),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut taken = Vec::new();
+    for (method, path, status) in [
+        ("GET", "/new", 200),
+        ("GET", "/folder/?format=json", 200),
+        ("HEAD", "/folder/", 200),
+        ("PUT", "/put", 201),
+    ] {
+        served.file("new", path);
+        taken.clear();
+        for index in 0..40 {
+            assert_eq!(client.ask("GET", &format!("/{index}"), &[]).text(), "here");
+        }
+        taken = eat();
+        let answer = client.ask(method, path, &[("Content-Length", "0")]);
+        assert_eq!(answer.status, status, "{method} {path}");
+    }
+    // All of one's own are gone, but for that of a connection.
+    taken.extend(eat());
+    taken.pop();
+    let mut socket = TcpStream::connect(served.plain).unwrap();
+    socket.set_read_timeout(Some(LIMIT)).unwrap();
+    socket
+        .write_all(request("GET", "/1", &[]).as_bytes())
+        .unwrap();
+    let mut answer = [0; 12];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert_eq!(sample(&metrics, "haul_errors_total{kind=\"accept\"}"), 0);
+    assert_eq!(
+        sample(&metrics, "haul_errors_total{kind=\"descriptors\"}"),
+        0
+    );
+    // Who reads the directory of the test's needs one, too.
+    drop(taken);
+}
+
 fn run_out() {
     let served = Setup::default().start();
     served.file("f", "here");
@@ -89,19 +156,23 @@ fn run_out() {
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
+    // Accepted while there were some: those that come later may wait in the kernel's queue until the end.
+    let mut first = Client::plain(&served);
+    assert_eq!(first.ask("GET", "/f", &[]).text(), "here");
     // Each takes one here and one there, until nobody has any.
     let mut all = Vec::new();
     while let Ok(socket) = TcpStream::connect(served.plain) {
         all.push(socket);
         assert!(all.len() < 200);
     }
-    // The first is served still: it was accepted before there were none left.
-    let first = all.remove(0);
-    all.truncate(all.len() - 30);
+    // The first is served still. The file, if it was kept open, may have left its descriptor to one of them.
+    let answer = first.ask("GET", "/f", &[]);
+    assert!([200, 503].contains(&answer.status), "{answer:?}");
     // Sockets that this side has closed are closed there when they are seen.
-    let mut first = Client::tcp(first);
-    assert_eq!(first.ask("GET", "/f", &[]).text(), "here");
     drop(all);
+    eventually("the first gets the file", || {
+        first.ask("GET", "/f", &[]).status == 200
+    });
     eventually("new ones are served", || {
         let mut client = Client::plain(&served);
         client.try_send(request("GET", "/f", &[])).is_ok()

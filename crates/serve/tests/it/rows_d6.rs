@@ -136,6 +136,47 @@ fn d6_what_cannot_fit_is_not_asked_for() {
     }
 }
 
+/// Whoever is refused learns whether to send less, or to remove something first.
+#[test]
+fn d6_who_is_refused_learns_how_much_room_there_is() {
+    let served = with_quota(3 << 20).start();
+    served.file("a", "");
+    for road in Road::FIRST {
+        for (path, len, status) in [
+            ("/a", 1 << 20, 204),
+            ("/b", 2_100_000, 507),
+            ("/a", 4 << 20, 507),
+        ] {
+            let answer = served.put(road, path, &[], &vec![b'x'; len]);
+            assert_eq!(answer.status, status, "{road:?}");
+            let says = match (path, len) {
+                ("/b", _) => {
+                    "has room for a file of at most 2097152 bytes here, and this one has 2100000 bytes\n"
+                }
+                // What it replaces makes room.
+                ("/a", 4_194_304) => {
+                    "has room for a file of at most 3.0 MiB here, and this one has 4.0 MiB\n"
+                }
+                _ => "",
+            };
+            assert!(answer.text().ends_with(says), "{road:?}: {}", answer.text());
+        }
+    }
+    // Nobody says how long it will be.
+    let mut client = Client::plain(&served);
+    client.send(request("PUT", "/b", &[("Transfer-Encoding", "chunked")]));
+    for _ in 0..3 {
+        let _ = client.try_send([&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat());
+    }
+    let answer = client.answer_to("PUT");
+    let says = "has room for a file of at most 2.0 MiB here, and this one has more\n";
+    assert!(
+        answer.status == 507 && answer.text().ends_with(says),
+        "{}",
+        answer.text()
+    );
+}
+
 #[test]
 fn d6_what_was_there_before_counts() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! A disk that does not answer until it is told to: a file system of this process (FUSE), with a gate before its answers.
+//! A disk that does not answer until it is told to, or fails: a file system of this process (FUSE), with a gate before its answers.
 //!
 //! It speaks the kernel's protocol (linux/fuse.h, version 7.31) as far as looking up, reading and listing need it. It has a folder with
 //! two files: `read`, of which reading waits at the gate, and `found`, of which the looking up waits there, as does the list of the folder.
+//!
+//! Beside them are folders with one thing each that fails at once ([`BROKEN`]).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,8 +20,36 @@ const ROOT: u64 = 1;
 const READ: u64 = 2;
 const FOUND: u64 = 3;
 
-/// `ENOENT` and `ENOSYS`, as answers have them.
+/// Folders, what is in them, and the error in between, as the kernel numbers it. Their nodes count from [`FIRST`], and what is in them is [`WITHIN`]
+/// more.
+pub(crate) const BROKEN: [(&str, &str, i32); 5] = [
+    // A file that ends in an error.
+    ("torn", "file", 5),
+    // One that nobody may open.
+    ("shut", "file", 13),
+    // A folder that nobody may open.
+    ("barred", "folder", 13),
+    // What is in the list, and cannot be looked at.
+    ("lost", "file", 5),
+    // A list that ends in an error.
+    ("cut", "file", 5),
+];
+const FIRST: u64 = 10;
+const WITHIN: u64 = 10;
+const TORN: u64 = FIRST;
+const SHUT: u64 = FIRST + 1;
+const BARRED: u64 = FIRST + 2;
+const LOST: u64 = FIRST + 3;
+const CUT: u64 = FIRST + 4;
+
+/// Bytes of the file that ends in an error, and where it does.
+const LONG: u64 = 1 << 20;
+const TEAR: u64 = 512 << 10;
+
+/// `ENOENT`, `EIO`, `EACCES` and `ENOSYS`, as answers have them.
 const NO_ENTRY: i32 = -2;
+const FAILED: i32 = -5;
+const DENIED: i32 = -13;
 const NO_CALL: i32 = -38;
 
 /// Where answers wait.
@@ -132,19 +162,16 @@ fn answer(request: &[u8], gate: &Gate) -> Option<Result<Vec<u8>, i32>> {
     let rest = &request[40..];
     Some(match number(4) {
         // LOOKUP
-        1 => lookup(rest, gate),
+        1 => lookup(node, rest, gate),
         // FORGET, INTERRUPT, BATCH_FORGET
         2 | 36 | 42 => return None,
         // GETATTR
         3 => Ok([&[0; 16], &attributes(node)[..]].concat()),
         // OPEN, OPENDIR
+        14 | 27 if [SHUT + WITHIN, BARRED + WITHIN].contains(&node) => Err(DENIED),
         14 | 27 => Ok(vec![0; 16]),
-        // READ: at an offset.
-        15 => {
-            gate.pass();
-            let at = usize::try_from(u64::from_le_bytes(rest[8..16].try_into().unwrap())).unwrap();
-            Ok(CONTENT.get(at..).unwrap_or_default().to_vec())
-        }
+        // READ, READDIR: at an offset.
+        15 => read(node, offset(rest), gate),
         // RELEASE, FLUSH, RELEASEDIR, ACCESS
         18 | 25 | 29 | 34 => Ok(Vec::new()),
         // INIT: 7.31, folders need no lock (PARALLEL_DIROPS), at most 64 at a time in the background, 4 KiB a write.
@@ -155,23 +182,73 @@ fn answer(request: &[u8], gate: &Gate) -> Option<Result<Vec<u8>, i32>> {
             .copied()
             .flat_map(u32::to_le_bytes)
             .collect()),
-        // READDIR: it is empty.
-        28 => {
-            gate.pass();
-            Ok(Vec::new())
-        }
+        28 => list(node, offset(rest), gate),
         _ => Err(NO_CALL),
     })
 }
 
-fn lookup(name: &[u8], gate: &Gate) -> Result<Vec<u8>, i32> {
-    let node = match name {
-        b"read\0" => READ,
-        b"found\0" => {
+fn offset(rest: &[u8]) -> u64 {
+    u64::from_le_bytes(rest[8..16].try_into().unwrap())
+}
+
+fn read(node: u64, at: u64, gate: &Gate) -> Result<Vec<u8>, i32> {
+    match node.checked_sub(WITHIN) {
+        Some(TORN) if at < TEAR => Ok(vec![b'x'; 4096]),
+        Some(TORN) => Err(FAILED),
+        Some(FIRST..) => Ok(CONTENT.to_vec()),
+        _ => {
+            gate.pass();
+            let at = usize::try_from(at).unwrap();
+            Ok(CONTENT.get(at..).unwrap_or_default().to_vec())
+        }
+    }
+}
+
+fn list(node: u64, at: u64, gate: &Gate) -> Result<Vec<u8>, i32> {
+    let Some((_, name, _)) = broken(node) else {
+        // It is empty.
+        gate.pass();
+        return Ok(Vec::new());
+    };
+    match (at, node) {
+        (0, _) => {
+            // `struct fuse_dirent`: a node, the offset behind it, the name's length, what it is.
+            let kind: u32 = if node == BARRED { 4 } else { 8 };
+            let mut entry = [(node + WITHIN).to_le_bytes(), 1_u64.to_le_bytes()].concat();
+            for number in [u32::try_from(name.len()).unwrap(), kind] {
+                entry.extend_from_slice(&number.to_le_bytes());
+            }
+            entry.extend_from_slice(name.as_bytes());
+            entry.resize(entry.len().next_multiple_of(8), 0);
+            Ok(entry)
+        }
+        (_, CUT) => Err(FAILED),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// The broken folder of a node.
+fn broken(node: u64) -> Option<&'static (&'static str, &'static str, i32)> {
+    let index = usize::try_from(node.checked_sub(FIRST)?).unwrap();
+    BROKEN.get(index)
+}
+
+fn lookup(above: u64, name: &[u8], gate: &Gate) -> Result<Vec<u8>, i32> {
+    let name = name.strip_suffix(b"\0").unwrap_or(name);
+    let folder = BROKEN.iter().zip(FIRST..);
+    let mut folder = folder.filter(|((folder, ..), _)| folder.as_bytes() == name);
+    let node = match (above, name) {
+        (ROOT, b"read") => READ,
+        (ROOT, b"found") => {
             gate.pass();
             FOUND
         }
-        _ => return Err(NO_ENTRY),
+        (ROOT, _) => folder.next().map(|(_, node)| node).ok_or(NO_ENTRY)?,
+        (LOST, _) => return Err(FAILED),
+        (above, name) => match broken(above) {
+            Some((_, inner, _)) if inner.as_bytes() == name => above + WITHIN,
+            _ => return Err(NO_ENTRY),
+        },
     };
     // Its number, and nothing of it is to be kept.
     Ok([&node.to_le_bytes()[..], &[0; 32], &attributes(node)].concat())
@@ -180,7 +257,9 @@ fn lookup(name: &[u8], gate: &Gate) -> Result<Vec<u8>, i32> {
 /// `struct fuse_attr`.
 fn attributes(node: u64) -> Vec<u8> {
     let (mode, size) = match node {
-        ROOT => (0o40_755, 0),
+        ROOT | FIRST..=CUT => (0o40_755, 0),
+        _ if node == BARRED + WITHIN => (0o40_755, 0),
+        _ if node == TORN + WITHIN => (0o100_644, LONG),
         _ => (0o100_644, CONTENT.len() as u64),
     };
     let long = [node, size, 1, 0, 0, 0];

@@ -76,9 +76,11 @@ impl Engine {
     /// # Errors
     /// When the runtime cannot watch the listener.
     pub fn open(&self, listeners: Vec<Listener>, tunnel: Tunnel) -> std::io::Result<Arc<Door>> {
+        // All before any is served: one that fails leaves none that accepts.
+        let watched = listeners.into_iter().map(accepting::Watched::of);
+        let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
         let door = Arc::new(Door::new(tunnel, &self.shared));
-        for listener in listeners {
-            let listener = accepting::Watched::of(listener)?;
+        for listener in watched {
             let shared = Arc::clone(&self.shared);
             self.shared
                 .tasks

@@ -1,11 +1,23 @@
 //! A request in absolute-form (RFC 9112 section 3.2.2), as it is passed on: to the origin itself, or to the next proxy.
 //!
 //! What concerns the client and us alone stays here (RFC 9110 section 7.6.1), and `Connection: close` is said in its place: one
-//! connection is one request, so that what follows the request's body is never another request for another host.
+//! connection is one request. How long that is must be beyond doubt, since what follows it may be another request for another host,
+//! which this one's is not to get. The path goes on as it was written (section 7.7).
 
 use haul_net::Target;
 use http::HeaderValue;
 use url::{Position, Url};
+
+use crate::relay::Extent;
+
+/// What is said to those who want something else.
+const FOR_PROXY: &str = "this is a proxy: it takes CONNECT, and requests for http:// URLs";
+
+/// What is said where two might read two lengths.
+const LENGTH: &str = "it is not clear how long the request's body is";
+
+/// Fields that say how long a body is: those are no affair of one connection, whoever says so.
+const FRAMING: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// Fields that are about one connection.
 const HOP: [&str; 8] = [
@@ -23,53 +35,51 @@ const HOP: [&str; 8] = [
 #[derive(Debug, Clone)]
 pub(crate) struct ForwardRequest {
     method: String,
-    url: Url,
+    /// The host and port of its URL, as a field has them.
+    host: String,
+    /// The rest of it, as it was written.
+    path: String,
     target: Target,
     /// Of HTTP/1; one who speaks 1.0 cannot read what 1.1 may answer.
     minor: u8,
     /// What goes on, in its order.
     fields: Vec<(String, Vec<u8>)>,
-    /// Whether more than the head belongs to it.
-    has_body: bool,
+    /// How much belongs to it behind its head.
+    body: Extent,
 }
 
 impl ForwardRequest {
     /// Takes over what goes on of a request.
     pub(super) fn of(request: &httparse::Request<'_, '_>) -> Result<Self, &'static str> {
-        let for_proxy = "this is a proxy: it takes CONNECT, and requests for http:// URLs";
-        let url = Url::parse(request.path.unwrap_or_default()).map_err(|_| for_proxy)?;
-        if url.scheme() != "http" {
-            return Err(for_proxy);
-        }
-        let target = Target::of(&url).ok_or(for_proxy)?;
-        let named =
-            |field: &httparse::Header<'_>, name: &str| field.name.eq_ignore_ascii_case(name);
+        let method = request.method.unwrap_or_default();
+        let (url, path) = split(request.path.unwrap_or_default()).ok_or(FOR_PROXY)?;
+        let target = Target::of(&url).filter(|target| target.port > 0);
         // Fields that Connection names are about one connection as well.
-        let connection = request
-            .headers
-            .iter()
-            .filter(|field| named(field, "connection"));
-        let connection: Vec<String> = connection
-            .flat_map(|field| field.value.split(|byte| *byte == b','))
+        let connection = values(request, "connection")
+            .flat_map(|value| value.split(|byte| *byte == b','))
             .map(|name| String::from_utf8_lossy(name.trim_ascii()).to_ascii_lowercase())
-            .collect();
+            .filter(|name| !FRAMING.contains(&name.as_str()));
+        let connection: Vec<String> = connection.collect();
         let stays = |field: &httparse::Header<'_>| {
             let name = field.name.to_ascii_lowercase();
             HOP.contains(&name.as_str()) || connection.contains(&name)
         };
-        let has = |name: &str| request.headers.iter().find(|field| named(field, name));
-        let has_body = has("transfer-encoding").is_some()
-            || has("content-length").is_some_and(|length| length.value != b"0");
         let fields = request.headers.iter().filter(|field| !stays(field));
         Ok(Self {
-            method: request.method.unwrap_or_default().to_owned(),
-            target,
+            target: target.ok_or(FOR_PROXY)?,
             minor: request.version.unwrap_or(1),
             fields: fields
                 .map(|field| (field.name.to_owned(), field.value.to_vec()))
                 .collect(),
-            has_body,
-            url,
+            body: body(request).ok_or(LENGTH)?,
+            host: url[Position::BeforeHost..Position::AfterPort].to_owned(),
+            path: match (path, method) {
+                // RFC 9112 section 3.2.4.
+                ("", "OPTIONS") => "*".to_owned(),
+                (path, _) if path.starts_with('/') => path.to_owned(),
+                (query, _) => format!("/{query}"),
+            },
+            method: method.to_owned(),
         })
     }
 
@@ -79,13 +89,13 @@ impl ForwardRequest {
     }
 
     /// Its method, and its URL as a proxy is asked for it.
-    pub(crate) fn line(&self) -> (&str, &str) {
+    pub(crate) fn line(&self) -> (&str, String) {
         (&self.method, self.absolute())
     }
 
-    /// Whether more than the head belongs to it.
-    pub(crate) fn has_body(&self) -> bool {
-        self.has_body
+    /// How much belongs to it behind its head.
+    pub(crate) fn body(&self) -> Extent {
+        self.body
     }
 
     /// The same without a body and with no effect, to learn what a proxy wants to see.
@@ -93,28 +103,31 @@ impl ForwardRequest {
         Self {
             method: "HEAD".to_owned(),
             fields: Vec::new(),
-            has_body: false,
+            body: Extent::bytes(0),
             ..self.clone()
         }
     }
 
     /// Its head for the origin.
     pub(crate) fn for_origin(&self) -> Vec<u8> {
-        self.head(&self.url[Position::BeforePath..Position::AfterQuery], None)
+        self.head(&self.path, None)
     }
 
     /// Its head for a proxy, with what that wants to see.
     pub(crate) fn for_proxy(&self, authorization: Option<&HeaderValue>) -> Vec<u8> {
-        self.head(self.absolute(), authorization)
+        self.head(&self.absolute(), authorization)
     }
 
     /// Without credentials, which are no part of what is asked for, and without a fragment.
-    fn absolute(&self) -> &str {
-        &self.url[..Position::AfterQuery]
+    fn absolute(&self) -> String {
+        match self.path.as_str() {
+            "*" => format!("http://{}", self.host),
+            path => format!("http://{}{path}", self.host),
+        }
     }
 
     fn head(&self, target: &str, authorization: Option<&HeaderValue>) -> Vec<u8> {
-        let host = &self.url[Position::BeforeHost..Position::AfterPort];
+        let host = &self.host;
         let minor = self.minor;
         let mut head = format!(
             "{} {target} HTTP/1.{minor}\r\nHost: {host}\r\n",
@@ -137,15 +150,63 @@ impl ForwardRequest {
     }
 }
 
+/// A URL for its host and port, and as it was written what follows them. What a parser of URLs forgives is no request.
+fn split(text: &str) -> Option<(Url, &str)> {
+    let (scheme, rest) = text.split_at_checked("http://".len())?;
+    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if !scheme.eq_ignore_ascii_case("http://") || authority.is_empty() || path.starts_with('\\') {
+        return None;
+    }
+    let url = Url::parse(&format!("http://{authority}/")).ok()?;
+    let path = path.split('#').next().unwrap_or_default();
+    Some((url, path))
+}
+
+/// The values of all fields of a name.
+fn values<'a>(
+    request: &'a httparse::Request<'_, '_>,
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
+    let fields = request.headers.iter();
+    let named = fields.filter(move |field| field.name.eq_ignore_ascii_case(name));
+    named.map(|field| field.value.trim_ascii())
+}
+
+/// How long a request's body is (RFC 9112 section 6.3); none where that could be read in two ways.
+fn body(request: &httparse::Request<'_, '_>) -> Option<Extent> {
+    let mut lengths = values(request, "content-length");
+    let mut codings = values(request, "transfer-encoding");
+    match (lengths.next(), codings.next()) {
+        (None, None) => Some(Extent::bytes(0)),
+        (Some(length), None) => {
+            let is_number = !length.is_empty() && length.iter().all(u8::is_ascii_digit);
+            let length = std::str::from_utf8(length).ok().filter(|_| is_number)?;
+            lengths.next().is_none().then_some(())?;
+            length.parse().ok().map(Extent::bytes)
+        }
+        // One who speaks 1.0 knows of no chunks.
+        (None, Some(coding)) if request.version == Some(1) => {
+            let is_chunked = coding.eq_ignore_ascii_case(b"chunked") && codings.next().is_none();
+            is_chunked.then_some(Extent::chunks())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn request(head: &str) -> ForwardRequest {
+    fn read(head: &str) -> Result<ForwardRequest, &'static str> {
         let mut fields = [httparse::EMPTY_HEADER; 16];
         let mut request = httparse::Request::new(&mut fields);
         request.parse(head.as_bytes()).unwrap();
-        ForwardRequest::of(&request).unwrap()
+        ForwardRequest::of(&request)
+    }
+
+    fn request(head: &str) -> ForwardRequest {
+        read(head).unwrap()
     }
 
     const POST: &str = "POST http://a.test:81/p?q#f HTTP/1.1\r\nHost: other.test\r\nX-One: 1\r\nConnection: x-two, keep-alive\r\nX-Two: 2\r\n\
@@ -171,7 +232,7 @@ mod tests {
             head.contains("\r\nProxy-Authorization: Basic y\r\n") && !head.contains("Basic x"),
             "{head}"
         );
-        assert!(request.has_body());
+        assert_eq!(request.body(), Extent::bytes(3));
         let probe = String::from_utf8(request.probe().for_proxy(None)).unwrap();
         assert_eq!(
             probe,
@@ -182,13 +243,99 @@ mod tests {
     #[test]
     fn bodies_and_old_clients_are_known() {
         let old = request("GET http://[::1]/ HTTP/1.0\r\n\r\n");
-        assert!(!old.has_body());
+        assert!(old.body().is_over());
         assert!(
             old.for_origin()
                 .starts_with(b"GET / HTTP/1.0\r\nHost: [::1]\r\n")
         );
         assert_eq!(old.target().to_string(), "[::1]:80");
-        assert!(!request("GET http://a/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n").has_body());
-        assert!(request("PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n").has_body());
+        let none = request("GET http://a/ HTTP/1.1\r\nContent-Length: 00\r\n\r\n");
+        assert!(none.body().is_over());
+        let chunked = request("PUT http://a/ HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n");
+        assert_eq!(chunked.body(), Extent::chunks());
+    }
+
+    #[test]
+    fn a_length_that_two_might_read_in_two_ways_is_refused() {
+        for (version, fields) in [
+            (1, "Content-Length: 3\r\nTransfer-Encoding: chunked"),
+            (1, "Content-Length: 3\r\nContent-Length: 3"),
+            (1, "Content-Length: 3, 3"),
+            (1, "Content-Length: +3"),
+            (1, "Content-Length: -3"),
+            (1, "Content-Length:"),
+            (1, "Content-Length: 0x3"),
+            (1, "Content-Length: 99999999999999999999"),
+            (1, "Transfer-Encoding: gzip, chunked"),
+            (1, "Transfer-Encoding: identity"),
+            (
+                1,
+                "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            ),
+            (0, "Transfer-Encoding: chunked"),
+        ] {
+            let head = format!("POST http://a/ HTTP/1.{version}\r\n{fields}\r\n\r\n");
+            assert_eq!(read(&head).unwrap_err(), LENGTH, "{fields}");
+        }
+    }
+
+    #[test]
+    fn what_says_how_long_a_body_is_goes_on_whatever_connection_says() {
+        let head = "POST http://a/ HTTP/1.1\r\nConnection: content-length, x\r\nX: 1\r\nContent-Length: 3\r\n\r\n";
+        let head = String::from_utf8(request(head).for_origin()).unwrap();
+        assert!(
+            head.contains("Content-Length: 3\r\n") && !head.contains("X: 1"),
+            "{head}"
+        );
+    }
+
+    #[test]
+    fn a_path_goes_on_as_it_was_written() {
+        for (url, path, absolute) in [
+            (
+                "http://a.test/b/../c//%2e%2E/{d}|?q='e'&f",
+                "/b/../c//%2e%2E/{d}|?q='e'&f",
+                "http://a.test/b/../c//%2e%2E/{d}|?q='e'&f",
+            ),
+            ("HTTP://A.test", "/", "http://a.test/"),
+            ("http://a.test?q", "/?q", "http://a.test/?q"),
+            ("http://a.test/x#y", "/x", "http://a.test/x"),
+            ("http://me:secret@a.test:81/x", "/x", "http://a.test:81/x"),
+        ] {
+            let request = request(&format!("GET {url} HTTP/1.1\r\n\r\n"));
+            let head = String::from_utf8(request.for_origin()).unwrap();
+            assert!(
+                head.starts_with(&format!("GET {path} HTTP/1.1\r\n")),
+                "{head}"
+            );
+            assert_eq!(request.line(), ("GET", absolute.to_owned()));
+        }
+        let options = request("OPTIONS http://a.test HTTP/1.1\r\n\r\n");
+        assert!(options.for_origin().starts_with(b"OPTIONS * HTTP/1.1\r\n"));
+        assert!(
+            options
+                .for_proxy(None)
+                .starts_with(b"OPTIONS http://a.test HTTP/1.1\r\n")
+        );
+    }
+
+    #[test]
+    fn what_only_looks_like_a_url_is_refused() {
+        for url in [
+            "http:/a/",
+            "http:a",
+            "http:///a/",
+            "http://a\\b/",
+            "http://a:0/",
+            "http://a:x/",
+            "https://a/",
+            "/a",
+        ] {
+            assert_eq!(
+                read(&format!("GET {url} HTTP/1.1\r\n\r\n")).unwrap_err(),
+                FOR_PROXY,
+                "{url}"
+            );
+        }
     }
 }

@@ -10,6 +10,7 @@ use haul_net::{Kind, Refusal, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::forward_request::ForwardRequest;
+use super::parting::part;
 use super::{Answer, Asked, Misunderstood};
 use crate::relay::End;
 use crate::upstream::Unreached;
@@ -19,9 +20,6 @@ const HEAD: usize = 64 << 10;
 
 /// Fields of the longest head.
 pub(super) const FIELDS: usize = 128;
-
-/// Bytes of a refused request's body that are read, so that the refusal is.
-const REST: usize = 1 << 20;
 
 /// Hears where a client wants to go.
 pub(super) async fn ask(client: &mut End) -> Result<Asked, Misunderstood> {
@@ -93,43 +91,30 @@ pub(super) async fn connected(client: &mut End) -> io::Result<()> {
 }
 
 /// The target was not reached, for this reason.
-pub(super) async fn unreached(client: &mut End, why: &Unreached) -> io::Result<()> {
+pub(super) async fn unreached(client: &mut End, why: &Unreached) {
     let status = match why.errors().last() {
         Some(error) if error.refusal() == Some(Refusal::NotAllowed) => 403,
         Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
         _ => 502,
     };
-    answer(client, status, &why.to_string()).await
+    answer(client, status, &why.to_string()).await;
 }
 
 /// Says no, and why.
 async fn refuse(client: &mut End, status: u16, why: &'static str) -> Misunderstood {
-    // Whether it hears that or not, it is closed.
-    let _ = answer(client, status, why).await;
+    answer(client, status, why).await;
     Misunderstood::Refused(why)
 }
 
 /// An answer of our own, and the end.
-async fn answer(client: &mut End, status: u16, text: &str) -> io::Result<()> {
+async fn answer(client: &mut End, status: u16, text: &str) {
     let status = http::StatusCode::from_u16(status).unwrap_or(http::StatusCode::BAD_GATEWAY);
     let body = format!("haul: {text}\n");
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
+    let length = body.len();
+    let words = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}",
     );
-    client.write_all(head.as_bytes()).await?;
-    client.write_all(body.as_bytes()).await?;
-    client.shutdown().await?;
-    // Closed with something unread, the connection would be reset, and the answer lost.
-    let mut read = 0;
-    let mut rest = [0; 4096];
-    while read < REST {
-        match client.read(&mut rest).await? {
-            0 => break,
-            count => read += count,
-        }
-    }
-    Ok(())
+    part(client, words.as_bytes()).await;
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod forward_request;
 mod http;
+mod parting;
 mod socks;
 mod socks_wire;
 
@@ -100,10 +101,10 @@ impl Answer {
         }
     }
 
-    /// It was not.
-    pub(crate) async fn unreached(self, client: &mut End, why: &Unreached) -> io::Result<()> {
+    /// It was not. Over in a bounded time, whatever the client does.
+    pub(crate) async fn unreached(self, client: &mut End, why: &Unreached) {
         match self {
-            Self::Nothing => Ok(()),
+            Self::Nothing => {}
             Self::Socks => socks::unreached(client, why).await,
             Self::Connect | Self::Request => http::unreached(client, why).await,
         }

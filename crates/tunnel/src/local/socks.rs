@@ -6,6 +6,7 @@ use bytes::{Buf, BytesMut};
 use haul_net::{Kind, Refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::parting::part;
 use super::socks_wire::{self as wire, Message, Problem, Reply};
 use super::{Answer, Asked, Misunderstood};
 use crate::relay::End;
@@ -67,9 +68,7 @@ async fn refuse(client: &mut End, problem: Problem) -> Misunderstood {
             },
         ),
     };
-    // Whether it hears that or not, it is closed.
-    let _ = client.write_all(said).await;
-    let _ = client.shutdown().await;
+    part(client, said).await;
     Misunderstood::Refused(why)
 }
 
@@ -80,7 +79,7 @@ pub(super) async fn reached(client: &mut End) -> io::Result<()> {
 }
 
 /// It was not, for this reason.
-pub(super) async fn unreached(client: &mut End, why: &Unreached) -> io::Result<()> {
+pub(super) async fn unreached(client: &mut End, why: &Unreached) {
     let reply = match why.errors().last() {
         None => Reply::Failed,
         Some(error) => match (error.kind(), error.refusal()) {
@@ -91,6 +90,5 @@ pub(super) async fn unreached(client: &mut End, why: &Unreached) -> io::Result<(
             _ => Reply::Failed,
         },
     };
-    client.write_all(&wire::reply(reply)).await?;
-    client.shutdown().await
+    part(client, &wire::reply(reply)).await;
 }

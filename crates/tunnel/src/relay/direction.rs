@@ -9,6 +9,8 @@ use bytes::{Buf, Bytes};
 use haul_plan::tunnel::{Bulk, Road};
 
 use super::end::{Sink, Source};
+use super::extent::Extent;
+use super::gathering::Gathering;
 use super::pipe::Piped;
 
 /// Bytes that are read at once. Shared by all relays of a thread.
@@ -20,6 +22,11 @@ const TURNS: usize = 16;
 thread_local! {
     /// What is read, on its way to being written: never kept from one call to the next.
     static ROOM_OF_THREAD: RefCell<Box<[u8]>> = RefCell::new(vec![0; ROOM].into());
+}
+
+/// Lends the thread's room, which costs nothing and holds nothing.
+pub(crate) fn with_room<T>(use_it: impl FnOnce(&mut [u8]) -> T) -> T {
+    ROOM_OF_THREAD.with_borrow_mut(|room| use_it(room))
 }
 
 /// Why a direction cannot go on.
@@ -52,13 +59,21 @@ pub(super) struct Direction {
     piped: Piped,
     /// Which road bytes go.
     bulk: Bulk,
+    /// What is waited for to be worth a call.
+    gathering: Gathering,
     /// Whether the other end may hold back what was written.
     is_unflushed: bool,
+    /// How much goes on.
+    extent: Extent,
+    /// Whether what came before is known to be within that.
+    is_measured: bool,
+    /// Whether the stream was cut off, and has no end of its own.
+    is_cut: bool,
 }
 
 impl Direction {
     /// One whose first bytes have come, and perhaps all.
-    pub(super) fn new(early: Bytes, is_ended: bool) -> Self {
+    pub(super) fn new(early: Bytes, is_ended: bool, extent: Extent) -> Self {
         Self {
             stage: if is_ended {
                 Stage::Ending
@@ -68,7 +83,11 @@ impl Direction {
             waiting: early,
             piped: Piped::default(),
             bulk: Bulk::default(),
+            gathering: Gathering::default(),
             is_unflushed: false,
+            extent,
+            is_measured: extent.is_all(),
+            is_cut: false,
         }
     }
 
@@ -77,26 +96,56 @@ impl Direction {
         self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
     }
 
-    /// Goes on as far as both ends let it. Ready when it is over.
+    /// What seems to be the end of its stream from here on is not passed on.
+    pub(super) fn forgo_end(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Whether it has a pipe now.
+    #[cfg(test)]
+    pub(super) fn has_pipe(&self) -> bool {
+        self.piped.is_there()
+    }
+
+    /// Whether it is over.
+    pub(super) fn is_done(&self) -> bool {
+        self.stage == Stage::Done
+    }
+
+    /// Goes on as far as both ends let it. Ready when it is over. The last of the two to come to its end need not tell that to a socket,
+    /// which is closed at once.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         (from, to): (&mut Source<'_>, &mut Sink<'_>),
         moved: &AtomicU64,
+        is_last: bool,
     ) -> Poll<Result<(), Fault>> {
+        if !self.is_measured {
+            self.is_measured = true;
+            let early = std::mem::take(&mut self.waiting);
+            let length = self.measure(&early)?;
+            self.waiting = early.slice(..length);
+        }
         for _ in 0..TURNS {
             if self.stage == Stage::Done {
                 return Poll::Ready(Ok(()));
             }
             ready!(self.poll_waiting(cx, to, moved))?;
             if self.stage == Stage::Ending {
-                // A peer that is gone has nobody to be told, and its own direction says why.
-                let _ = ready!(to.poll_shutdown(cx));
+                // The last need not tell: it is closed at once. A peer that is gone has nobody to be told, and its own direction says why.
+                if !self.is_cut && (to.is_buffered() || !is_last) {
+                    let _ = ready!(to.poll_shutdown(cx));
+                }
                 self.stage = Stage::Done;
                 continue;
             }
             let came = match self.bulk.road() {
-                Road::Copy => self.poll_copy(cx, (from, to), moved),
+                Road::Copy => {
+                    // What was taken for bulk that is over; it is empty by now.
+                    self.piped.give_back();
+                    self.poll_copy(cx, (from, to), moved)
+                }
                 Road::Splice => self.poll_splice(cx, (from, to)),
             };
             match came {
@@ -136,14 +185,19 @@ impl Direction {
         (from, to): (&mut Source<'_>, &mut Sink<'_>),
         moved: &AtomicU64,
     ) -> Poll<Result<(), Fault>> {
-        ROOM_OF_THREAD.with_borrow_mut(|room| {
+        with_room(|room| {
             let read = ready!(from.poll_read(cx, room)).map_err(Fault::Reading)?;
             if read == 0 {
                 self.stage = Stage::Ending;
                 return Poll::Ready(Ok(()));
             }
-            self.bulk.moved(read, room.len());
-            let mut rest = &room[..read];
+            let mut rest = match self.extent.is_all() {
+                true => {
+                    self.bulk.moved(read, room.len());
+                    &room[..read]
+                }
+                false => &room[..self.measure(&room[..read])?],
+            };
             while !rest.is_empty() {
                 match to.poll_write(cx, rest) {
                     Poll::Ready(wrote) => {
@@ -175,23 +229,58 @@ impl Direction {
             self.bulk.forbid();
             return Poll::Ready(Ok(()));
         }
-        let came = self.piped.poll_fill(cx, *from);
+        let mut came = self.piped.poll_fill(cx, *from);
+        if came.is_pending()
+            && self
+                .gathering
+                .poll(cx, *from, self.bulk.low_water())
+                .is_ready()
+        {
+            // It is taken as it is. If there is nothing, the stream has paused.
+            came = self.piped.fill_now(*from);
+            if came.is_pending() {
+                self.bulk.paused();
+                self.gathering.end(*from);
+            }
+        }
         let Poll::Ready(came) = came else {
             // Somebody else may want it meanwhile.
             self.piped.give_back();
             return Poll::Pending;
         };
-        match came.map_err(Fault::Reading)? {
+        self.gathering.came();
+        match came {
+            Err(error) if is_unfit(&error) => {
+                self.gathering.end(*from);
+                self.piped.give_back();
+                self.bulk.forbid();
+                return Poll::Ready(Ok(()));
+            }
+            came => self.filled(came.map_err(Fault::Reading)?),
+        }
+        if self.bulk.road() == Road::Copy {
+            self.gathering.end(*from);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn filled(&mut self, bytes: usize) {
+        match bytes {
             0 => {
                 self.piped.give_back();
                 self.stage = Stage::Ending;
             }
             came => self.bulk.moved(came, ROOM),
         }
-        if self.bulk.road() == Road::Copy && self.piped.is_empty() {
-            self.piped.give_back();
+    }
+
+    /// How many of these bytes go on. What comes behind the last that does is the end: nobody reads it.
+    fn measure(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let length = self.extent.take(bytes).map_err(Fault::Reading)?;
+        if length < bytes.len() {
+            self.stage = Stage::Ending;
         }
-        Poll::Ready(Ok(()))
+        Ok(length)
     }
 
     fn wrote(&mut self, to: &Sink<'_>, bytes: usize, moved: &AtomicU64) {
@@ -207,4 +296,12 @@ impl Direction {
         }
         Poll::Pending
     }
+}
+
+/// Whether a socket is of a kind that has nothing to do with pipes: it has kept what it had.
+fn is_unfit(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+    )
 }

@@ -24,7 +24,9 @@ pub enum End {
     Tcp(TcpStream),
     /// A socket in the file system.
     Unix(UnixStream),
-    /// TLS, standard input and output: their bytes pass through buffers.
+    /// TLS, by way of a proxy or with the target: its bytes pass through buffers, and there is TCP below.
+    Tls(Box<Stream>),
+    /// Standard input and output: buffers, and no telling what is below.
     Other(Box<dyn Duplex>),
 }
 
@@ -32,10 +34,8 @@ impl End {
     /// What comes from it, and what goes to it.
     pub(crate) fn split(&mut self) -> (Source<'_>, Sink<'_>) {
         match self {
-            Self::Other(stream) => {
-                let (source, sink) = tokio::io::split(stream);
-                (Source::Other(source), Sink::Other(sink))
-            }
+            Self::Other(stream) => buffered(stream.as_mut()),
+            Self::Tls(stream) => buffered(stream.as_mut()),
             Self::Tcp(stream) => (
                 Source::Socket(Socket::Tcp(stream)),
                 Sink::Socket(Socket::Tcp(stream)),
@@ -53,7 +53,7 @@ impl End {
         match stream.into_plain() {
             Ok((early, stream)) => (Self::Tcp(stream), early),
             // What was read of it comes first by itself.
-            Err(stream) => (Self::Other(Box::new(stream)), Bytes::new()),
+            Err(stream) => (Self::Tls(Box::new(stream)), Bytes::new()),
         }
     }
 
@@ -68,10 +68,13 @@ impl End {
 
     /// Has a peer see a reset, and not an end, when this is dropped. Only TCP has such a thing.
     pub fn reset_on_drop(&self) {
-        if let Self::Tcp(stream) = self {
-            // A socket that cannot do it is gone already.
-            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
-        }
+        let tcp = match self {
+            Self::Tcp(stream) => stream,
+            Self::Tls(stream) => stream.socket(),
+            Self::Unix(_) | Self::Other(_) => return,
+        };
+        // A socket that cannot do it is gone already.
+        let _ = socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO));
     }
 }
 
@@ -80,15 +83,22 @@ impl fmt::Debug for End {
         f.write_str(match self {
             Self::Tcp(_) => "Tcp",
             Self::Unix(_) => "Unix",
+            Self::Tls(_) => "Tls",
             Self::Other(_) => "Other",
         })
     }
 }
 
+/// Both directions of what is no plain socket.
+fn buffered(stream: &mut dyn Duplex) -> (Source<'_>, Sink<'_>) {
+    let (source, sink) = tokio::io::split(stream);
+    (Source::Other(source), Sink::Other(sink))
+}
+
 /// What comes from an end.
 pub(crate) enum Source<'a> {
     Socket(Socket<'a>),
-    Other(ReadHalf<&'a mut Box<dyn Duplex>>),
+    Other(ReadHalf<&'a mut dyn Duplex>),
 }
 
 impl<'a> Source<'a> {
@@ -120,7 +130,7 @@ impl<'a> Source<'a> {
 /// What goes to an end.
 pub(crate) enum Sink<'a> {
     Socket(Socket<'a>),
-    Other(WriteHalf<&'a mut Box<dyn Duplex>>),
+    Other(WriteHalf<&'a mut dyn Duplex>),
 }
 
 impl Sink<'_> {

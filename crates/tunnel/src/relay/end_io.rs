@@ -20,6 +20,10 @@ macro_rules! carried {
                 let $stream = Pin::new(stream);
                 $call
             }
+            End::Tls(stream) => {
+                let $stream = Pin::new(stream.as_mut());
+                $call
+            }
             End::Other(stream) => {
                 let $stream = Pin::new(stream.as_mut());
                 $call

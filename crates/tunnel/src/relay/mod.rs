@@ -12,6 +12,8 @@ mod direction;
 mod end;
 mod end_io;
 mod ended;
+mod extent;
+mod gathering;
 mod pipe;
 mod socket;
 
@@ -24,9 +26,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+pub(crate) use direction::with_room;
 use direction::{Direction, Fault};
 pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
+pub use extent::Extent;
 use socket::Errors;
 
 /// What came before the relay began, and goes first.
@@ -38,24 +42,45 @@ pub struct Early {
     pub down: Bytes,
     /// Whether the client has ended its side already.
     pub up_ended: bool,
+    /// How much of what the client says is for the target.
+    pub extent: Extent,
 }
 
 /// Relays until both directions have ended, one end is reset, or nothing has moved for `idle`; tells how it ended. What went which way is
 /// counted in `moved` meanwhile.
 ///
-/// Cancel safe in that dropping it closes both ends; bytes on the way are lost then.
+/// Cancel safe in that dropping it resets both ends, as the bytes on the way are lost then.
 pub async fn relay(
-    mut client: End,
-    mut target: End,
+    client: End,
+    target: End,
     early: Early,
     (moved, idle): (&Moved, Option<Duration>),
 ) -> Ended {
-    let ended = both(&mut client, &mut target, early, (moved, idle)).await;
-    if ended.is_abrupt() {
-        client.reset_on_drop();
-        target.reset_on_drop();
-    }
+    let mut ends = Ends {
+        client,
+        target,
+        is_closed: false,
+    };
+    let ended = both(&mut ends.client, &mut ends.target, early, (moved, idle)).await;
+    ends.is_closed = !ended.is_abrupt();
     ended
+}
+
+/// Both ends. Dropped before both directions have come to theirs, the peers see that it was no end.
+struct Ends {
+    client: End,
+    target: End,
+    /// Whether they have.
+    is_closed: bool,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.client.reset_on_drop();
+            self.target.reset_on_drop();
+        }
+    }
 }
 
 async fn both(
@@ -68,16 +93,31 @@ async fn both(
     let (mut target_in, mut target_out) = target.split();
     let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
     let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
-    let mut up = Direction::new(early.up, early.up_ended);
-    let mut down = Direction::new(early.down, false);
+    let mut up = Direction::new(early.up, early.up_ended, early.extent);
+    let mut down = Direction::new(early.down, false, Extent::ALL);
     let mut idle = idle.map(Idle::new);
     poll_fn(|cx| {
-        let first = up.poll(cx, (&mut client_in, &mut target_out), &moved.up);
-        let second = down.poll(cx, (&mut target_in, &mut client_out), &moved.down);
-        match (first, second) {
-            (Poll::Ready(Err(fault)), _) => {
-                return Poll::Ready(fault.at(Side::Client, Side::Target));
+        let first = up.poll(
+            cx,
+            (&mut client_in, &mut target_out),
+            &moved.up,
+            down.is_done(),
+        );
+        if let Poll::Ready(Err(fault)) = first {
+            if matches!(fault, Fault::Writing(_)) {
+                // Its error was told once, and now its stream seems to end: that is none. What it had said before is handed on.
+                down.forgo_end();
+                let _ = down.poll(cx, (&mut target_in, &mut client_out), &moved.down, false);
             }
+            return Poll::Ready(fault.at(Side::Client, Side::Target));
+        }
+        let second = down.poll(
+            cx,
+            (&mut target_in, &mut client_out),
+            &moved.down,
+            up.is_done(),
+        );
+        match (first, second) {
             (_, Poll::Ready(Err(fault))) => {
                 return Poll::Ready(fault.at(Side::Target, Side::Client));
             }
@@ -113,6 +153,12 @@ impl Fault {
     }
 }
 
+/// How often it is looked while the limit lasts.
+const LOOKS: u32 = 4;
+
+/// The longest limit: what is longer is as good as none, and no clock's arithmetic has room for all of it.
+const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// Looks now and then whether anything has moved.
 struct Idle {
     limit: Duration,
@@ -127,15 +173,16 @@ struct Idle {
 impl Idle {
     fn new(limit: Duration) -> Self {
         let since = Instant::now();
+        let limit = limit.min(FAR);
         Self {
             limit,
-            timer: Box::pin(sleep_until(since + limit)),
+            timer: Box::pin(sleep_until(since + limit / LOOKS)),
             seen: 0,
             since,
         }
     }
 
-    /// Ready when nothing has moved for as long as the limit, or up to a quarter more.
+    /// Ready when nothing has moved for as long as the limit, or for up to a look's time more.
     fn poll(&mut self, cx: &mut Context<'_>, moved: &Moved) -> Poll<()> {
         loop {
             std::task::ready!(self.timer.as_mut().poll(cx));
@@ -145,7 +192,9 @@ impl Idle {
             } else if now >= self.since + self.limit {
                 return Poll::Ready(());
             }
-            self.timer.as_mut().reset(now + self.limit / 4);
+            // The last look is at the limit itself, however the division went.
+            let next = (now + self.limit / LOOKS).min(self.since + self.limit);
+            self.timer.as_mut().reset(next);
         }
     }
 }

@@ -19,7 +19,8 @@ pub(crate) enum Socket<'a> {
 }
 
 impl<'a> Socket<'a> {
-    fn fd(self) -> BorrowedFd<'a> {
+    /// The socket, for calls of other modules.
+    pub(super) fn fd(self) -> BorrowedFd<'a> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),

@@ -174,7 +174,10 @@ impl Upstream {
         let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
         let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
         if errand == Errand::Request && proxies.last().is_some_and(|last| last.is_http()) {
-            let reached = self.connector.connect_to_last(&proxies, url).await?;
+            let reached = self
+                .connector
+                .connect_to_last_within(limit, &proxies, url)
+                .await?;
             return Ok(Found {
                 stream: reached.stream,
                 via,

@@ -1,1 +1,183 @@
+//! What each failure means for the other ways, and how many ways there may be.
 
+use haul_lab::{
+    Authority, HttpProxy, NameReply, NameServer, Silent, SocksProxy, SocksQuirk, When, breakage,
+    within,
+};
+use haul_plan::tunnel::Setback;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::*;
+
+/// No test takes longer.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// What becomes of a way by this proxy, to where nobody is.
+async fn by(proxy: &str) -> Setback {
+    let names = NameServer::start(|_| NameReply::NoSuchName).await;
+    let connector = ConnectorConfig {
+        connect_timeout: Duration::from_millis(400),
+        dns_servers: vec![names.address()],
+        ..ConnectorConfig::default()
+    };
+    let upstream = Upstream::new(UpstreamOptions {
+        proxies: vec![vec![proxy.parse().unwrap()]],
+        connector,
+        ..UpstreamOptions::default()
+    });
+    let target = "127.0.0.1:1".parse().unwrap();
+    let upstream = upstream.unwrap();
+    let reached = within(LIMIT, Box::pin(upstream.reach(&target, Errand::Tunnel)));
+    let error = reached.await.unwrap_err();
+    assert_eq!(error.errors().len(), 1, "{error}");
+    setback(&error.errors()[0])
+}
+
+/// Somebody who says this to whoever comes, and is no proxy.
+async fn saying(words: &'static [u8]) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(words).await;
+            let _ = stream.shutdown().await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    (address, tasks)
+}
+
+#[tokio::test]
+async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
+    let silent = Silent::start().unwrap();
+    let (ssh, _tasks) = saying(b"SSH-2.0-OpenSSH_9\r\n\r\n").await;
+    let strange = HttpProxy::builder().tls(Authority::new().issue(&["127.0.0.1"]).server(None));
+    let strange = strange.start().await;
+    for proxy in [
+        "http://127.0.0.1:1".to_owned(),
+        "socks5h://127.0.0.1:1".to_owned(),
+        "http://proxy.test:3128".to_owned(),
+        format!("http://{}", silent.address()),
+        format!("http://{ssh}"),
+        format!("socks5h://{ssh}"),
+        format!("https://{ssh}"),
+        strange.url(),
+    ] {
+        assert_eq!(by(&proxy).await, Setback::Away, "{proxy}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_gives_no_answer_is_slow() {
+    let (closing, _tasks) = saying(b"").await;
+    let hanging = SocksProxy::builder()
+        .quirk(SocksQuirk::HangUp)
+        .start()
+        .await;
+    let mute = SocksProxy::builder().quirk(SocksQuirk::Mute).start().await;
+    for proxy in [
+        format!("http://{closing}"),
+        hanging.url("socks5h"),
+        mute.url("socks5h"),
+    ] {
+        assert_eq!(by(&proxy).await, Setback::Slow, "{proxy}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_is_a_refusal_and_trouble_is_none() {
+    for (status, expected) in [
+        (403, Setback::Refused),
+        (404, Setback::Refused),
+        (405, Setback::Refused),
+        (407, Setback::Refused),
+        (429, Setback::Refused),
+        (302, Setback::Refused),
+        (500, Setback::Unreachable),
+        (502, Setback::Unreachable),
+        (503, Setback::Unreachable),
+        (504, Setback::Unreachable),
+    ] {
+        let proxy = HttpProxy::builder()
+            .rule(When::always(), breakage::status(status))
+            .start()
+            .await;
+        assert_eq!(by(&proxy.url()).await, expected, "{status}");
+    }
+    for (code, expected) in [
+        (1, Setback::Unreachable),
+        (2, Setback::Refused),
+        (3, Setback::Unreachable),
+        (4, Setback::Unreachable),
+        (5, Setback::Unreachable),
+        (8, Setback::Unreachable),
+    ] {
+        let proxy = SocksProxy::builder()
+            .quirk(SocksQuirk::Refuse(code))
+            .start()
+            .await;
+        assert_eq!(by(&proxy.url("socks5h")).await, expected, "{code}");
+    }
+    let locked = SocksProxy::builder().login("me", "secret").start().await;
+    assert_eq!(by(&locked.url("socks5h")).await, Setback::Refused);
+}
+
+/// So many alternatives at each place.
+fn places(counts: &[usize]) -> Vec<Vec<Proxy>> {
+    let proxy = |place: usize, n: usize| format!("http://p{place}-{n}.test:1").parse().unwrap();
+    let place = |(place, count): (usize, &usize)| (0..*count).map(|n| proxy(place, n)).collect();
+    counts.iter().enumerate().map(place).collect()
+}
+
+#[test]
+fn alternatives_multiply_in_the_order_that_they_were_given_in() {
+    let names = |counts: &[usize]| -> Vec<String> {
+        let chains = product(places(counts)).unwrap();
+        chains.iter().map(|chain| chain.name.to_string()).collect()
+    };
+    assert_eq!(
+        names(&[2, 2]),
+        [
+            "p0-0.test:1 > p1-0.test:1",
+            "p0-0.test:1 > p1-1.test:1",
+            "p0-1.test:1 > p1-0.test:1",
+            "p0-1.test:1 > p1-1.test:1",
+        ]
+    );
+    assert_eq!(names(&[]), [""; 0]);
+    // A place without any is none.
+    assert_eq!(names(&[1, 0, 1]), ["p0-0.test:1 > p2-0.test:1"]);
+    assert_eq!(names(&[4, 4]).len(), MOST);
+    assert_eq!(names(&[1; 40]).len(), 1);
+}
+
+#[test]
+fn more_ways_than_can_be_tried_are_refused() {
+    for counts in [
+        &[17][..],
+        &[4, 5],
+        &[2, 2, 2, 2, 2],
+        &[17, 1],
+        &[1, 17],
+        &[1000, 1000, 1000],
+    ] {
+        assert!(
+            matches!(product(places(counts)), Err(UpstreamError::Ways)),
+            "{counts:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_host_is_told_as_that() {
+    let upstream = Upstream::new(UpstreamOptions::default()).unwrap();
+    let target = Target {
+        host: "a b".into(),
+        port: 1,
+    };
+    let error = upstream.reach(&target, Errand::Tunnel).await.unwrap_err();
+    assert_eq!(error.to_string(), "that is no host");
+}

@@ -69,8 +69,12 @@ async fn addresses_that_are_given_twice() {
     let port = free.local_addr().unwrap().port().to_string();
     drop(free);
     let every = format!(":{port}");
+    std::os::unix::fs::symlink("d", haul.path("link")).unwrap();
     let mut said = Vec::new();
     for args in [
+        ["-l", "unix:d/s", "-l", "unix:d/s"],
+        ["-l", "unix:d/s", "-l", "unix:link/../link/s?mode=600"],
+        ["-l", "unix:d/s", "--admin", "unix:d/s"],
         ["-l", &port, "-l", &port],
         ["-l", &every, "-l", &port],
         ["-l", &port, "-l", &every],

@@ -27,6 +27,24 @@ async fn e14_a_port_that_is_taken_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_is_given_twice_is_a_mistake_of_the_command_line() {
+    let haul = Haul::new();
+    let spec = "unix:s.sock:echo.test:7";
+    let args = ["tunnel", "-p", "127.0.0.1:1", spec, spec];
+    haul.run(&args)
+        .await
+        .assert_code(2)
+        .assert_says("unix:s.sock is taken by an earlier tunnel of this command");
+    assert!(haul.listing().is_empty(), "{:?}", haul.listing());
+    let admin = ["--admin", "unix:s.sock"];
+    let args = [&args[..4], &admin].concat();
+    haul.run(&args)
+        .await
+        .assert_code(2)
+        .assert_says("--admin unix:s.sock is taken by an earlier SPEC of this command");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e14_other_machines_get_in_only_where_that_was_asked_for_and_then_it_is_told() {
     let haul = Haul::new();
     let mut public = tunnel(

@@ -44,7 +44,7 @@ impl Doors {
             let more = bind(address, &options, &mut handed);
             let more = more.map_err(|error| match is_own(&error, &locals(&bound)) {
                 true => twice(
-                    &format!("-l {address}"),
+                    ("-l", address),
                     "-l",
                     "every interface includes each of them",
                 ),

@@ -42,11 +42,7 @@ impl Endpoint {
         };
         let bound = bind(address, &BindOptions::default(), &mut Handed::none());
         let bound = bound.map_err(|error| match is_own(&error, others) {
-            true => twice(
-                &format!("--admin {address}"),
-                listener,
-                "it has one of its own",
-            ),
+            true => twice(("--admin", address), listener, "it has one of its own"),
             false => error.into(),
         })?;
         Ok(Self { bound })

@@ -1,6 +1,7 @@
 //! Addresses that a command takes from itself: told as a mistake on its command line, not as another server that is in the way.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use haul_service::listen::{Address, Host, ListenError, Local};
 
@@ -28,15 +29,25 @@ pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
             };
             *port == local.port() && meets
         }
+        (ListenError::Running { path }, Local::Unix(Some(local))) => is_one(path, local),
         _ => false,
     };
     locals.iter().any(is_same)
 }
 
-/// An address that the command has given away already, by what stood before.
-pub(crate) fn twice(flag: &str, before: &str, why: &str) -> Trouble {
-    let told = format!("{flag} is taken by an earlier {before} of this command");
-    Trouble::usage(told).hint(format!(
-        "leave one of them out, or take another port: {why}"
-    ))
+/// Whether two paths lead to one file, however they go there.
+fn is_one(path: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().ok();
+    whole(path).is_some_and(|path| whole(other) == Some(path))
+}
+
+/// An address that the command has given away already, by what stood `before`. `why` a port may be without being the same.
+pub(crate) fn twice((flag, address): (&str, &Address), before: &str, why: &str) -> Trouble {
+    let given = format!("{flag} {address}");
+    let given = given.trim_start();
+    let told = format!("{given} is taken by an earlier {before} of this command");
+    Trouble::usage(told).hint(match address {
+        Address::Unix { .. } => "leave one of them out, or name another path".to_owned(),
+        _ => format!("leave one of them out, or take another port: {why}"),
+    })
 }

@@ -151,7 +151,7 @@ impl Doors {
             let bound = bind(address, &BindOptions::default(), &mut self.handed);
             let bound = bound.map_err(|error| match is_own(&error, &taken) {
                 true => twice(
-                    &address.to_string(),
+                    ("", address),
                     "tunnel",
                     "every interface includes each of them",
                 ),

@@ -50,6 +50,10 @@ impl Passwords {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn knows(&self, whose: &str) -> bool {
+        self.known().contains_key(whose)
+    }
+
     fn ask(&self, whose: &str) -> Result<Secret, SettingError> {
         if let Some(known) = self.known().get(whose).cloned() {
             return Ok(known);
@@ -123,7 +127,9 @@ impl Logins<'_> {
             .or_else(|| self.netrc.as_ref()?.password(&proxy.host, user));
         let password = match password {
             Some(password) => password,
-            None if self.may_ask() => self.passwords.ask(&whose(user, proxy))?,
+            None if self.may_ask() || self.passwords.knows(&whose(user, proxy)) => {
+                self.passwords.ask(&whose(user, proxy))?
+            }
             None => login.password.clone(),
         };
         Ok(Login {
@@ -281,6 +287,25 @@ mod tests {
         assert_eq!(of("http://x@q.test", Some("flag:f"), true).unwrap(), "x:");
         let nobody = logins.of(&proxy("q.test"), &wish(Some("me"), None), true);
         assert!(nobody.unwrap_err().to_string().contains("me at q.test:80"));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_known_when_settings_are_read_again() {
+        let passwords = Passwords::default();
+        passwords.silence();
+        let secret = Secret::new("typed".to_owned());
+        passwords
+            .known()
+            .insert("me at p.test:80".to_owned(), secret);
+        let logins = Logins {
+            variable: None,
+            netrc: None,
+            passwords: &passwords,
+        };
+        for (url, user) in [("p.test", Some("me")), ("http://me@p.test", None)] {
+            let login = logins.of(&proxy(url), &wish(user, None), true).unwrap();
+            assert_eq!(shown(login).unwrap(), "me:typed", "{url}");
+        }
     }
 
     #[test]

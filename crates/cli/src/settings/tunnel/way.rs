@@ -9,15 +9,14 @@ use haul_net::{
     Target, TlsOptions, connector::Pin,
 };
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
-use http::HeaderMap;
 
 use super::Environment;
 use super::file::{Named, Proxies};
 use super::login::Logins;
 use super::wishes::{Place, TlsWish, Wishes};
-use crate::args::{Field, Resolve};
-use crate::settings::SettingError;
+use crate::args::Resolve;
 use crate::settings::tls::{Names, client_tls};
+use crate::settings::{SettingError, proxies};
 
 /// A way to targets.
 #[derive(Debug, Clone)]
@@ -177,7 +176,7 @@ impl Ways<'_> {
         };
         Ok(Proxy {
             login,
-            headers: header_map(fields.iter().chain(more))?,
+            headers: proxies::fields("-H", fields.iter().chain(more))?,
             tls: tls.filter(|_| is_secure),
             ..proxy
         })
@@ -246,21 +245,6 @@ fn proxy(text: &Secret, (flag, at): (&'static str, usize)) -> Result<Proxy, Sett
     })
 }
 
-fn header_map<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<HeaderMap, SettingError> {
-    let mut map = HeaderMap::new();
-    for field in fields {
-        let Some(value) = field.value.clone() else {
-            return Err(SettingError::new(format!(
-                "-H: {} has no value, and a CONNECT has nothing that it could take away",
-                field.name
-            )));
-        };
-        // Values were marked as sensitive where they were read.
-        map.append(field.name.clone(), value);
-    }
-    Ok(map)
-}
-
 /// `a:3128 or b:3128 > c:443`.
 fn shown(places: &[Vec<Proxy>]) -> String {
     let place = |place: &Vec<Proxy>| {
@@ -289,9 +273,7 @@ fn connector(wishes: &Wishes) -> ConnectorConfig {
 
 /// TLS with a proxy. Apart from TLS with targets: who trusts any of these does not mean any of those.
 fn proxy_tls(wish: &TlsWish) -> Result<ProxyTls, SettingError> {
-    let options = client_tls(wish.names("--proxy-"))?;
-    ProxyTls::new(options)
-        .map_err(|error| SettingError::new("TLS with the proxy cannot be set up").because(error))
+    proxies::tls(wish.names(proxies::FLAGS))
 }
 
 fn target_tls(wishes: &Wishes) -> Result<TlsOptions, SettingError> {

@@ -145,6 +145,11 @@ impl Dns {
         Err(Failure::passing(io::ErrorKind::Interrupted))
     }
 
+    /// Whether there is nothing to be waited for: it is an address.
+    pub(super) fn is_known(&self, target: &Target) -> bool {
+        target.host.parse::<IpAddr>().is_ok()
+    }
+
     /// Addresses for which nobody is asked.
     fn told(&self, target: &Target) -> Option<Arc<[IpAddr]>> {
         if let Ok(address) = target.host.parse::<IpAddr>() {

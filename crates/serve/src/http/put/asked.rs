@@ -40,6 +40,8 @@ pub(crate) struct Asked {
     pub(super) digests: Vec<Checksum>,
     /// Bytes that may come.
     pub(crate) most: u64,
+    /// Bytes that will come, if its head says how many.
+    pub(super) length: Option<u64>,
     /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
     /// there.
     many: Option<u64>,
@@ -55,6 +57,7 @@ impl Asked {
             conditions: Conditions::default(),
             digests: Vec::new(),
             most: server.options.max_body.unwrap_or(u64::MAX),
+            length: None,
             many: None,
             first: First::Nothing,
         }
@@ -107,6 +110,7 @@ impl Asked {
             conditions,
             digests: digests.into_iter().map(checksum).collect(),
             most,
+            length,
             many,
             first,
         })

@@ -70,14 +70,27 @@ impl Place {
         }
     }
 
-    /// Looks at a name, and where a link leads.
-    pub(super) fn look(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Found> {
-        let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    /// Looks at a name, and where a link leads. `None`: it has gone, or the link leads nowhere, or where one may not look.
+    ///
+    /// # Errors
+    /// When there is no telling: a list without it would look whole.
+    pub(super) fn look(&self, dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Found>> {
+        let stat = match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Some(Found::of(&stat));
+            return Ok(Some(Found::of(&stat)));
         }
-        let behind = self.root.open_any(&self.key.child(name).ok()?).ok()?;
-        Some(Found::of(&rustix::fs::fstat(behind).ok()?))
+        let Ok(key) = self.key.child(name) else {
+            return Ok(None);
+        };
+        match self.root.open_any(&key) {
+            Ok(behind) => Ok(Some(Found::of(&rustix::fs::fstat(behind)?))),
+            Err(StoreError::Io(error)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Opens a name, or what a link of that name leads to.

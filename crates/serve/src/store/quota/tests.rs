@@ -12,14 +12,14 @@ fn what_vanishes_is_given_back_and_what_stays_is_not() {
     let mut first = quota.claim(&key(1), 0);
     first.more(30).expect("room");
     let mut second = quota.claim(&key(2), 0);
-    assert!(matches!(second.more(21), Err(StoreError::OverQuota)));
+    assert!(matches!(second.more(21), Err(StoreError::OverQuota { .. })));
     assert!(quota.has_refused() && !quota.has_refused());
     second.more(20).expect("the rest");
     drop(first);
     second.more(30).expect("what the first gave back");
     second.keep(0);
     let one = || quota.claim(&key(3), 0).more(1);
-    assert!(matches!(one(), Err(StoreError::OverQuota)));
+    assert!(matches!(one(), Err(StoreError::OverQuota { .. })));
     quota.removing(1, || Ok::<_, ()>(())).expect("removed");
     one().expect("what went");
     quota.removing(9, || Err(())).expect_err("not removed");

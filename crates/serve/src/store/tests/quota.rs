@@ -14,10 +14,13 @@ fn d6_a_replacement_needs_only_what_it_has_more() {
     put(&store, "/f", "abcdefgh").expect("in place of as many");
     put(&store, "/f", "1234567890").expect("two more");
     let more = put(&store, "/f", "12345678901");
-    assert!(matches!(more, Err(StoreError::OverQuota)));
+    assert!(matches!(more, Err(StoreError::OverQuota { .. })));
     put(&store, "/f", "12").expect("less");
     put(&store, "/g", "12345678").expect("what that gave back");
-    assert!(matches!(put(&store, "/h", "1"), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        put(&store, "/h", "1"),
+        Err(StoreError::OverQuota { .. })
+    ));
 }
 
 #[test]
@@ -27,12 +30,15 @@ fn d6_of_two_uploads_to_one_key_only_one_counts_on_what_is_there() {
     put(&store, "/f", "12345678").expect("it fits");
     let first = upload(&store, "/f", "abcdefgh").expect("in its place");
     let second = upload(&store, "/f", "x".repeat(8).as_str()).map(drop);
-    assert!(matches!(second, Err(StoreError::OverQuota)));
+    assert!(matches!(second, Err(StoreError::OverQuota { .. })));
     drop(first);
     let third = upload(&store, "/f", "ABCDEFGH").expect("nobody else does");
     third.commit(None).expect("committed");
     put(&store, "/g", "12").expect("the rest");
-    assert!(matches!(put(&store, "/h", "1"), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        put(&store, "/h", "1"),
+        Err(StoreError::OverQuota { .. })
+    ));
 }
 
 #[test]
@@ -44,10 +50,16 @@ fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
     let counting = upload(&store, "/f", "abcdefgh").expect("in its place");
     store.delete(&named, None).expect("deleted");
     put(&store, "/g", "123").expect("what that gave back");
-    assert!(matches!(counting.commit(None), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        counting.commit(None),
+        Err(StoreError::OverQuota { .. })
+    ));
     assert!(matches!(read(&store, "/f"), Err(StoreError::NotFound)));
     put(&store, "/h", "1234567").expect("and nothing is lost");
-    assert!(matches!(put(&store, "/i", "1"), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        put(&store, "/i", "1"),
+        Err(StoreError::OverQuota { .. })
+    ));
 }
 
 #[test]
@@ -58,16 +70,19 @@ fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
     fs::remove_file(folder.path().join("a/f")).expect("removed by another program");
     assert!(matches!(
         put(&store, "/g", "123"),
-        Err(StoreError::OverQuota)
+        Err(StoreError::OverQuota { .. })
     ));
     store.sweep();
     let begun = upload(&store, "/g", "1234567890").expect("all of it is free");
     // What is under way counts once.
     let full = |path| store.has_room_for(&key(path), 1);
-    assert!(matches!(full("/i"), Err(StoreError::OverQuota)));
+    assert!(matches!(full("/i"), Err(StoreError::OverQuota { .. })));
     store.sweep();
     begun.commit(None).expect("committed");
     assert!(full("/i").is_err() && full("/g").is_ok());
     store.sweep();
-    assert!(matches!(put(&store, "/h", "1"), Err(StoreError::OverQuota)));
+    assert!(matches!(
+        put(&store, "/h", "1"),
+        Err(StoreError::OverQuota { .. })
+    ));
 }

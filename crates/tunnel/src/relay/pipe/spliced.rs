@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use tokio::io::Interest;
 
@@ -14,7 +15,7 @@ use crate::relay::end::Sink;
 use crate::relay::socket::Socket;
 
 /// Bytes that a pipe is asked to hold. The system may give less room, which is as good, only in more turns.
-const ROOM: usize = 256 << 10;
+const ROOM: usize = 1 << 20;
 
 /// Bytes that one call moves at most.
 const AT_ONCE: usize = 1 << 20;
@@ -90,6 +91,12 @@ impl Piped {
         self.pipe.is_some()
     }
 
+    /// Whether there is a pipe.
+    #[cfg(test)]
+    pub(in crate::relay) fn is_there(&self) -> bool {
+        self.pipe.is_some()
+    }
+
     pub(in crate::relay) fn is_empty(&self) -> bool {
         self.held == 0
     }
@@ -110,6 +117,22 @@ impl Piped {
         }))?;
         self.held = came;
         Poll::Ready(Ok(came))
+    }
+
+    /// The same, whether the runtime knows of anything there or not.
+    pub(in crate::relay) fn fill_now(&mut self, from: Socket<'_>) -> Poll<io::Result<usize>> {
+        let Some(pipe) = &self.pipe else {
+            return Poll::Ready(Err(io::ErrorKind::NotFound.into()));
+        };
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        match splice(from.fd(), None, &pipe.writer, None, AT_ONCE, flags) {
+            Ok(came) => {
+                self.held = came;
+                Poll::Ready(Ok(came))
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error.into())),
+        }
     }
 
     /// Hands on what is in it, or some of it.

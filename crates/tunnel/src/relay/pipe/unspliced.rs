@@ -16,6 +16,11 @@ impl Piped {
         false
     }
 
+    #[cfg(test)]
+    pub(in crate::relay) fn is_there(&self) -> bool {
+        false
+    }
+
     pub(in crate::relay) fn is_empty(&self) -> bool {
         true
     }
@@ -25,6 +30,10 @@ impl Piped {
         _: &mut Context<'_>,
         _: Socket<'_>,
     ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    pub(in crate::relay) fn fill_now(&mut self, _: Socket<'_>) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 

@@ -1,0 +1,76 @@
+//! What stands beside a proxy, by flags that several commands have: certificates, and header fields of a CONNECT.
+
+use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
+use http::HeaderMap;
+
+use super::SettingError;
+use super::tls::{Names, client_tls};
+use crate::args::{ConnectionArgs, Field};
+
+/// What flags about TLS with a proxy begin with.
+pub(super) const FLAGS: &str = "--proxy-";
+
+/// TLS with a proxy.
+pub(super) fn tls(names: Names<'_>) -> Result<ProxyTls, SettingError> {
+    ProxyTls::new(client_tls(names)?)
+        .map_err(|error| SettingError::new("TLS with the proxy cannot be set up").because(error))
+}
+
+/// Header fields, by a flag.
+pub(super) fn fields<'a>(
+    flag: &str,
+    fields: impl Iterator<Item = &'a Field>,
+) -> Result<HeaderMap, SettingError> {
+    let mut map = HeaderMap::new();
+    for field in fields {
+        let Some(value) = field.value.clone() else {
+            return Err(SettingError::new(format!(
+                "{flag}: {} has no value, and a CONNECT has nothing that it could take away",
+                field.name
+            )));
+        };
+        // Values were marked as sensitive where they were read.
+        map.append(field.name.clone(), value);
+    }
+    Ok(map)
+}
+
+/// The proxies of `haul get`, with what its flags say of them.
+pub(super) fn completed(
+    args: &ConnectionArgs,
+    mut rules: ProxyRules,
+) -> Result<ProxyRules, SettingError> {
+    let names = Names {
+        flags: FLAGS,
+        cacert: args.proxy_cacert.as_deref(),
+        insecure: args.proxy_insecure,
+        cert: args.proxy_cert.as_deref(),
+        key: args.proxy_key.as_deref(),
+    };
+    let is_given = names.cacert.or(names.cert).or(names.key).is_some() || names.insecure;
+    let tls = is_given.then(|| tls(names)).transpose()?;
+    let fields = fields("--proxy-header", args.proxy_headers.iter())?;
+    let mut proxies: Vec<&mut Proxy> = [&mut rules.http, &mut rules.https]
+        .into_iter()
+        .flatten()
+        .collect();
+    if tls.is_some() && !proxies.iter().any(|proxy| is_secure(proxy)) {
+        let told = "there is no TLS with the proxy, and so nothing for certificates";
+        return Err(SettingError::new(told).hint("https://HOST:PORT is a proxy over TLS"));
+    }
+    if !fields.is_empty() && !proxies.iter().any(|proxy| proxy.is_http()) {
+        return Err(
+            SettingError::new("--proxy-header, and there is no HTTP proxy")
+                .hint("--proxy http://HOST:PORT names one; -H is for requests"),
+        );
+    }
+    for proxy in &mut proxies {
+        proxy.tls = tls.clone().filter(|_| is_secure(proxy));
+        proxy.headers.clone_from(&fields);
+    }
+    Ok(rules)
+}
+
+fn is_secure(proxy: &Proxy) -> bool {
+    proxy.scheme == ProxyScheme::Https
+}

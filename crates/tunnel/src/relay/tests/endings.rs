@@ -1,0 +1,158 @@
+//! Ends of streams: each is passed on, and the other direction goes on to its own (E7).
+
+use super::*;
+
+const KINDS: [Kind; 3] = [Kind::Tcp, Kind::Unix, Kind::Memory(4096)];
+
+#[tokio::test]
+async fn e7_a_client_that_is_done_speaking_still_hears_all() {
+    for kind in KINDS {
+        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
+        let mut running = Running::start(client, target);
+        say(&mut caller, b"question").await;
+        finish(&mut caller).await;
+        assert_eq!(heard(&mut called).await, b"question");
+        for part in 0..20_u8 {
+            say(&mut called, &[part; 1000]).await;
+            assert_eq!(next(&mut caller, 1000).await, [part; 1000]);
+        }
+        running.goes_on();
+        finish(&mut called).await;
+        assert_eq!(heard(&mut caller).await, b"");
+        assert_eq!(running.ended().await, Ended::Closed);
+    }
+}
+
+#[tokio::test]
+async fn e7_a_target_that_is_done_speaking_still_hears_all() {
+    for kind in KINDS {
+        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
+        let mut running = Running::start(client, target);
+        say(&mut called, b"banner").await;
+        finish(&mut called).await;
+        assert_eq!(heard(&mut caller).await, b"banner");
+        for part in 0..20_u8 {
+            say(&mut caller, &[part; 1000]).await;
+            assert_eq!(next(&mut called, 1000).await, [part; 1000]);
+        }
+        running.goes_on();
+        finish(&mut caller).await;
+        assert_eq!(heard(&mut called).await, b"");
+        assert_eq!(running.ended().await, Ended::Closed);
+    }
+}
+
+#[tokio::test]
+async fn e7_an_end_waits_for_what_was_said_before_it() {
+    for kind in KINDS {
+        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
+        let running = Running::start(client, target);
+        let all = vec![7; 4 << 20];
+        let mut speaking = JoinSet::new();
+        let said = all.clone();
+        speaking.spawn(async move {
+            say(&mut caller, &said).await;
+            finish(&mut caller).await;
+            caller
+        });
+        // Read only when the client has said what it could.
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert!(heard(&mut called).await == all);
+        finish(&mut called).await;
+        let mut caller = speaking.join_next().await.unwrap().unwrap();
+        assert_eq!(heard(&mut caller).await, b"");
+        assert_eq!(running.ended().await, Ended::Closed);
+    }
+}
+
+#[tokio::test]
+async fn early_bytes_come_first_and_an_early_end_after_them() {
+    for kind in KINDS {
+        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
+        let early = Early {
+            up: Bytes::from_static(b"first up, "),
+            down: Bytes::from_static(b"first down, "),
+            ..Early::default()
+        };
+        let running = Running::with(client, target, (early, None));
+        say(&mut caller, b"then up").await;
+        say(&mut called, b"then down").await;
+        finish(&mut caller).await;
+        finish(&mut called).await;
+        assert_eq!(heard(&mut called).await, b"first up, then up");
+        assert_eq!(heard(&mut caller).await, b"first down, then down");
+        assert_eq!(running.ended().await, Ended::Closed);
+
+        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
+        let early = Early {
+            up: Bytes::from_static(b"all of it"),
+            up_ended: true,
+            ..Early::default()
+        };
+        let running = Running::with(client, target, (early, None));
+        assert_eq!(heard(&mut called).await, b"all of it");
+        say(&mut called, b"answer").await;
+        finish(&mut called).await;
+        assert_eq!(heard(&mut caller).await, b"answer");
+        assert_eq!(running.ended().await, Ended::Closed);
+    }
+}
+
+#[tokio::test]
+async fn what_is_behind_a_request_goes_nowhere_and_ends_it() {
+    let second = b"GET http://other.test/ HTTP/1.1\r\n\r\n";
+    for (extent, body) in [
+        (Extent::bytes(0), &b""[..]),
+        (Extent::bytes(4), b"body"),
+        (Extent::chunks(), b"4\r\nbody\r\n0\r\n\r\n"),
+    ] {
+        for early in [0, body.len() / 2, body.len() + 5] {
+            for kind in KINDS {
+                let ((client, mut caller), (target, mut called)) =
+                    (end(kind).await, end(kind).await);
+                let all = [body, second].concat();
+                let early = Early {
+                    up: all[..early].to_vec().into(),
+                    extent,
+                    ..Early::default()
+                };
+                let said = early.up.len();
+                let running = Running::with(client, target, (early, None));
+                say(&mut caller, &all[said..]).await;
+                assert_eq!(heard(&mut called).await, body, "{extent:?} {said}");
+                say(&mut called, b"answer").await;
+                finish(&mut called).await;
+                assert_eq!(next(&mut caller, 6).await, b"answer");
+                assert_eq!(running.ended().await, Ended::Closed);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_chunks_are_none_breaks() {
+    let ((client, mut caller), (target, mut called)) = (end(Kind::Tcp).await, end(Kind::Tcp).await);
+    let early = Early {
+        extent: Extent::chunks(),
+        ..Early::default()
+    };
+    let running = Running::with(client, target, (early, None));
+    say(&mut caller, b"4\r\nbodyGET").await;
+    assert!(matches!(
+        running.ended().await,
+        Ended::Broken(Side::Client, _)
+    ));
+    assert_eq!(error(&mut called).await, io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_unix_peer_that_will_read_no_more_is_gone() {
+    let ((client, mut caller), (near, far)) = (end(Kind::Unix).await, UnixStream::pair().unwrap());
+    let running = Running::start(client, End::Unix(near));
+    rustix::net::shutdown(&far, rustix::net::Shutdown::Read).unwrap();
+    say(&mut caller, b"to nobody").await;
+    assert_eq!(running.ended().await, Ended::Reset(Side::Target));
+    assert_eq!(heard(&mut caller).await, b"");
+}

@@ -1,0 +1,215 @@
+//! TLS to a proxy (row E13), and to the target.
+
+use std::sync::{Arc, Mutex};
+
+use haul_lab::{Authority, HttpProxy, Issued, within};
+use haul_net::{Identity, Proxy, ProxyTls, TlsOptions};
+use haul_tunnel::UpstreamOptions;
+use tokio::io::AsyncWriteExt;
+use tokio_rustls::LazyConfigAcceptor;
+
+use crate::harness::*;
+
+fn trusting(authority: &Authority, identity: Option<&Issued>) -> TlsOptions {
+    TlsOptions {
+        cacert: Some(authority.pem().into_bytes()),
+        identity: identity.map(|issued| Identity {
+            certificates: issued.certificate.clone().into_bytes(),
+            key: issued.key.clone().into_bytes(),
+        }),
+        ..TlsOptions::default()
+    }
+}
+
+/// By a proxy to which TLS is made so.
+fn by_secured(url: &str, tls: TlsOptions) -> UpstreamOptions {
+    let mut upstream = by_one(url);
+    upstream.proxies[0][0].tls = Some(ProxyTls::new(tls).unwrap());
+    upstream
+}
+
+#[tokio::test]
+async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let echo = Far::echo().await;
+    let proxy = HttpProxy::builder()
+        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    let stand = Stand::to(
+        target(echo.address),
+        by_secured(&proxy.url(), trusting(&authority, None)),
+    );
+    drop(stand.echoes().await);
+    assert!(stand.lines.line(0).await.contains("\"closed\""));
+    let elsewhere = HttpProxy::builder()
+        .tls(authority.issue(&["other.test"]).server(None))
+        .start()
+        .await;
+    let old = HttpProxy::builder()
+        .tls(authority.issue_expired(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    for (url, tls, words) in [
+        (
+            proxy.url(),
+            trusting(&stranger, None),
+            "not signed by anyone trusted",
+        ),
+        (
+            elsewhere.url(),
+            trusting(&authority, None),
+            "for another host",
+        ),
+        (old.url(), trusting(&authority, None), "expired"),
+    ] {
+        let stand = Stand::to(target(echo.address), by_secured(&url, tls));
+        is_gone(&mut stand.call().await).await;
+        let line = stand.lines.line(0).await;
+        assert!(line.contains(words) && line.contains("the proxy"), "{line}");
+    }
+    // The target's authority is not the proxy's.
+    let mut upstream = by_secured(&proxy.url(), trusting(&stranger, None));
+    upstream.tls = trusting(&authority, None);
+    is_gone(&mut Stand::to(target(echo.address), upstream).call().await).await;
+    assert_eq!(echo.accepted(), 1);
+}
+
+#[tokio::test]
+async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
+    let authority = Authority::new();
+    let me = authority.issue(&["me.test"]);
+    let echo = Far::echo().await;
+    let strict = HttpProxy::builder()
+        .tls(authority.issue(&["127.0.0.1"]).server(Some(&authority)))
+        .start()
+        .await;
+    let stand = Stand::to(
+        target(echo.address),
+        by_secured(&strict.url(), trusting(&authority, Some(&me))),
+    );
+    stand.echoes().await;
+    // A certificate that is for the target, and none.
+    let mut other = by_secured(&strict.url(), trusting(&authority, None));
+    other.tls = trusting(&authority, Some(&me));
+    for upstream in [other, by_secured(&strict.url(), trusting(&authority, None))] {
+        let stand = Stand::to(target(echo.address), upstream);
+        is_gone(&mut stand.call().await).await;
+        let line = stand.lines.line(0).await;
+        assert!(line.contains("\"unreached\""), "{line}");
+    }
+    assert_eq!(echo.accepted(), 1);
+}
+
+#[tokio::test]
+async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
+    let authority = Authority::new();
+    let echo = Far::echo().await;
+    let secured = HttpProxy::builder()
+        .tls(authority.issue(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    let plain = HttpProxy::builder().start().await;
+    let tls = ProxyTls::new(trusting(&authority, None)).unwrap();
+    let read = |url: String| -> Proxy { url.parse().unwrap() };
+    let secure = || Proxy {
+        tls: Some(tls.clone()),
+        ..read(secured.url())
+    };
+    for chain in [
+        vec![vec![secure()], vec![read(plain.url())]],
+        vec![vec![read(plain.url())], vec![secure()]],
+        vec![vec![secure()], vec![secure()]],
+    ] {
+        let upstream = UpstreamOptions {
+            proxies: chain,
+            ..by(&[])
+        };
+        let stand = Stand::to(target(echo.address), upstream);
+        let mut client = stand.call().await;
+        let (mut from, mut to) = client.split();
+        let all = vec![7; 2 << 20];
+        let said = async {
+            say(&mut to, &all).await;
+            to.shutdown().await.unwrap();
+        };
+        let (_, heard) = within(LIMIT, async { tokio::join!(said, heard(&mut from)) }).await;
+        assert!(heard == all);
+        assert!(stand.lines.line(0).await.contains("\"closed\""));
+    }
+}
+
+/// Names that were asked for, and whether a protocol was offered.
+type Hellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
+
+/// A mail server, and what its clients have said first.
+async fn imap(authority: &Authority) -> (Far, Hellos) {
+    let hellos = Hellos::default();
+    let seen = Arc::clone(&hellos);
+    let config = authority.issue(&["imap.test"]).server(None);
+    let server = Far::doing(move |stream, _| {
+        let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
+        async move {
+            let start = LazyConfigAcceptor::new(Default::default(), stream).await;
+            let start = start.unwrap();
+            let hello = start.client_hello();
+            let name = hello.server_name().map(str::to_owned);
+            seen.lock().unwrap().push((name, hello.alpn().is_some()));
+            let Ok(mut stream) = start.into_stream(config).await else {
+                return;
+            };
+            stream.write_all(b"* OK ready\r\n").await.unwrap();
+            let _ = stream.flush().await;
+            let (mut from, mut to) = tokio::io::split(stream);
+            let _ = tokio::io::copy(&mut from, &mut to).await;
+            let _ = to.shutdown().await;
+        }
+    })
+    .await;
+    (server, hellos)
+}
+
+#[tokio::test]
+async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (server, hellos) = imap(&authority).await;
+    let proxy = HttpProxy::builder()
+        .route("imap.test:993", server.address)
+        .route("other.test:993", server.address)
+        .start()
+        .await;
+    let upstream = |tls| UpstreamOptions {
+        target_tls: true,
+        tls,
+        ..by_one(&proxy.url())
+    };
+    let stand = Stand::to(
+        target("imap.test:993"),
+        upstream(trusting(&authority, None)),
+    );
+    let mut client = stand.call().await;
+    assert_eq!(next(&mut client, 12).await, b"* OK ready\r\n");
+    echoed(&mut client).await;
+    client.shutdown().await.unwrap();
+    assert_eq!(heard(&mut client).await, b"");
+    assert!(stand.lines.line(0).await.contains("\"closed\""));
+    let hello = (Some("imap.test".to_owned()), false);
+    assert_eq!(*hellos.lock().unwrap(), [hello]);
+    for (to, tls, words) in [
+        (
+            "imap.test:993",
+            trusting(&stranger, None),
+            "not signed by anyone trusted",
+        ),
+        (
+            "other.test:993",
+            trusting(&authority, None),
+            "for another host",
+        ),
+    ] {
+        let stand = Stand::to(target(to), upstream(tls));
+        is_gone(&mut stand.call().await).await;
+        let line = stand.lines.line(0).await;
+        assert!(line.contains(words), "{line}");
+    }
+}
