@@ -35,7 +35,7 @@ mod tls;
 mod trust;
 
 pub use answer::{Answer, Timings};
-pub use auth::{Authorization, Credentials, Login, Netrc, NetrcError};
+pub use auth::{ASKS, Authorization, Credentials, Login, Netrc, NetrcError};
 pub use client::{Client, ClientConfig, Fetch};
 pub use connector::{
     Connector, ConnectorConfig, Family, Reached, Resolver, Stream, Target, TargetError,

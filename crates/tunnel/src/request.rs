@@ -1,10 +1,11 @@
 //! A request that is passed on: to its origin, or to a proxy that takes it as it is and may want a login first.
 //!
 //! With a login the proxy's first answer is looked at before the client sees it: what a 407 asks for is shown, over a new connection. A
-//! request with a body cannot be sent twice, so where it is not known yet what the proxy wants to see, a request without one asks.
+//! request with a body cannot be sent twice, so where it is not known for certain what the proxy wants to see, a request without one asks: a
+//! password will do whenever it is shown, and a nonce that is remembered may have been used up by others.
 
 use bytes::{Bytes, BytesMut};
-use haul_net::{Connector, Proxy};
+use haul_net::{ASKS, Authorization, Proxy};
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -18,9 +19,6 @@ const HEAD: usize = 64 << 10;
 /// Fields of it.
 const FIELDS: usize = 128;
 
-/// Times that a request is sent: without a login, with one, and once more where that was answered to a nonce that is stale.
-const TRIES: usize = 3;
-
 /// An end on which a request was sent.
 #[derive(Debug)]
 pub(crate) struct Sent {
@@ -32,7 +30,7 @@ pub(crate) struct Sent {
 
 /// Sends a request's head to wherever it is taken.
 pub(crate) async fn send(upstream: &Upstream, request: &ForwardRequest) -> Result<Sent, Unreached> {
-    let found = upstream.reach(request.target(), Errand::Request).await?;
+    let mut found = upstream.reach(request.target(), Errand::Request).await?;
     let Some(proxy) = found.forwarders.last().cloned() else {
         return Ok(sent(found, request.for_origin()).await);
     };
@@ -43,12 +41,23 @@ pub(crate) async fn send(upstream: &Upstream, request: &ForwardRequest) -> Resul
     if request.body().is_over() {
         return exchange(upstream, found, (&proxy, request)).await;
     }
-    if shown(connector, (&proxy, request)).is_none() {
-        exchange(upstream, found, (&proxy, &request.probe())).await?;
-        let found = upstream.reach(request.target(), Errand::Request).await?;
-        return Ok(with_login(connector, found, (&proxy, request)).await);
-    }
-    Ok(with_login(connector, found, (&proxy, request)).await)
+    let (method, url) = request.line();
+    let line = (method, url.as_str());
+    let known = connector.authorization(&proxy, line);
+    let shown = match known.filter(Authorization::is_lasting) {
+        Some(known) => Some(known),
+        None => {
+            let mut probed = sent(found, request.probe().for_proxy(None)).await;
+            let challenges = challenged(&mut probed).await;
+            found = upstream.reach(request.target(), Errand::Request).await?;
+            challenges.and_then(|fields| connector.challenged((&proxy, &fields), None, line))
+        }
+    };
+    Ok(sent(
+        found,
+        request.for_proxy(shown.as_ref().map(Authorization::value)),
+    )
+    .await)
 }
 
 /// Sends a request without a body until the proxy is content with what it is shown, or not to be content.
@@ -58,40 +67,27 @@ async fn exchange(
     (proxy, request): (&Proxy, &ForwardRequest),
 ) -> Result<Sent, Unreached> {
     let connector = upstream.connector();
-    let mut tries = TRIES;
-    loop {
-        tries -= 1;
-        let shown = shown(connector, (proxy, request));
-        let head = request.for_proxy(shown.as_ref().map(haul_net::Authorization::value));
+    let (method, url) = request.line();
+    let line = (method, url.as_str());
+    let mut shown = connector.authorization(proxy, line);
+    for _ in 1..ASKS {
+        let head = request.for_proxy(shown.as_ref().map(Authorization::value));
         let mut sent = sent(found, head).await;
-        let Some(challenges) = challenged(&mut sent).await else {
+        let Some(fields) = challenged(&mut sent).await else {
             return Ok(sent);
         };
-        // What the proxy has said is told to the client.
-        if !connector.challenged(proxy, &challenges, shown.as_ref()) || tries == 0 {
+        shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
+        if shown.is_none() {
             return Ok(sent);
         }
         found = upstream.reach(request.target(), Errand::Request).await?;
     }
-}
-
-async fn with_login(
-    connector: &Connector,
-    found: Found,
-    (proxy, request): (&Proxy, &ForwardRequest),
-) -> Sent {
-    let shown = shown(connector, (proxy, request));
-    let head = request.for_proxy(shown.as_ref().map(haul_net::Authorization::value));
-    sent(found, head).await
-}
-
-/// What a proxy wants to see of a request, as far as it has said.
-fn shown(
-    connector: &Connector,
-    (proxy, request): (&Proxy, &ForwardRequest),
-) -> Option<haul_net::Authorization> {
-    let (method, url) = request.line();
-    connector.authorization(proxy, (method, &url))
+    // Whatever it says now, the client hears it.
+    Ok(sent(
+        found,
+        request.for_proxy(shown.as_ref().map(Authorization::value)),
+    )
+    .await)
 }
 
 /// Writes a head. That a peer does not take it is seen by whoever reads the answer.

@@ -81,6 +81,12 @@ impl Squid {
         url.strip_suffix(&port).unwrap().to_owned() + &tls
     }
 
+    /// How often it has asked for a login, or another one.
+    pub(crate) fn refusals(&self) -> usize {
+        let log = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
+        log.lines().filter(|line| line.contains("/407 ")).count()
+    }
+
     /// The authority that signed its certificate, as a file.
     pub(crate) fn ca(&self) -> String {
         self.dir.path().join("ca.pem").to_str().unwrap().to_owned()
@@ -108,7 +114,7 @@ fn configuration(root: &str, [port, tls]: [u16; 2], login: Login) -> String {
         "acl known proxy_auth REQUIRED\nhttp_access allow known\nhttp_access deny all"
     };
     format!(
-        "http_port 127.0.0.1:{port}\nhttps_port 127.0.0.1:{tls} tls-cert={root}/cert.pem tls-key={root}/key.pem\nacl forbidden dst {FORBIDDEN}/32\nhttp_access deny forbidden\n{auth}{rule}\ncache deny all\naccess_log none\ncache_log {root}/cache.log\n\
+        "http_port 127.0.0.1:{port}\nhttps_port 127.0.0.1:{tls} tls-cert={root}/cert.pem tls-key={root}/key.pem\nacl forbidden dst {FORBIDDEN}/32\nhttp_access deny forbidden\n{auth}{rule}\ncache deny all\naccess_log stdio:{root}/access.log\ncache_log {root}/cache.log\n\
          pid_filename none\ncoredump_dir {root}\nshutdown_lifetime 0 seconds\nvisible_hostname localhost\npinger_enable off\n\
          cache_effective_user proxy\nnetdb_filename none\n"
     )

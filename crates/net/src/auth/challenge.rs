@@ -49,6 +49,8 @@ pub struct Authorization {
     pub(crate) value: HeaderValue,
     /// The nonce that it answers, for Digest.
     pub(super) nonce: Option<String>,
+    /// Whether it is the first answer to that nonce.
+    pub(super) is_first: bool,
 }
 
 impl Challenges {
@@ -100,6 +102,14 @@ impl Challenges {
 }
 
 impl Wanted {
+    /// What its answers are counted for.
+    pub(super) fn nonce(&self) -> Option<&str> {
+        match self {
+            Self::Basic => None,
+            Self::Digest(digest) => Some(&digest.nonce),
+        }
+    }
+
     /// What to show. `None` for what no header field can carry.
     pub(super) fn answer(
         &mut self,
@@ -121,6 +131,7 @@ impl Wanted {
         Some(Authorization {
             value: sensitive(&answer.to_header_string())?,
             nonce: Some(answer.nonce),
+            is_first: answer.nc == 1,
         })
     }
 }
@@ -132,11 +143,18 @@ impl Authorization {
         &self.value
     }
 
+    /// Whether it may be shown any number of times: a nonce may be used up at any time, by requests that go on at once.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        self.nonce.is_none()
+    }
+
     /// Basic.
     pub(super) fn basic(login: &Login) -> Option<Self> {
         Some(Self {
             value: sensitive(&login.basic())?,
             nonce: None,
+            is_first: true,
         })
     }
 }

@@ -14,6 +14,7 @@ use url::Url;
 pub use challenge::Authorization;
 pub(crate) use challenge::Challenges;
 pub use netrc::{Netrc, NetrcError};
+pub use sessions::ASKS;
 pub(crate) use sessions::Sessions;
 
 use crate::request::request_target;
@@ -72,7 +73,11 @@ impl Authenticator {
     pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Authorization> {
         if let Some(token) = self.bearer(url, given) {
             let value = sensitive(&format!("Bearer {}", token.expose()))?;
-            return Some(Authorization { value, nonce: None });
+            return Some(Authorization {
+                value,
+                nonce: None,
+                is_first: true,
+            });
         }
         let login = self.login(url, given)?;
         let peer = url.origin().ascii_serialization();

@@ -2,6 +2,10 @@
 //!
 //! Origins and proxies both have one of these. Requests go on at once, so what is remembered may be newer than what a
 //! request carried: whether a refusal is final is judged by the credentials that the refused request itself had shown.
+//!
+//! A nonce that many requests share is used up, or spoilt by two that arrive in another order than they were counted in: squid takes
+//! 50 answers, and none whose count is less than one it has seen. Who is refused for that is given a nonce of its own ([`Sessions::retried`]),
+//! and the second time keeps it to itself: then nobody else can spoil it, and no more than [`ASKS`] are ever needed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +15,10 @@ use super::challenge::{Authorization, Challenges, Wanted};
 
 /// How many peers are remembered.
 const PEERS: usize = 1024;
+
+/// How often a request is sent until a refusal is final: with what is remembered, with what it was told then, which others may use at
+/// once, and with what nobody else knows.
+pub const ASKS: usize = 3;
 
 /// What each peer last wanted to see.
 #[derive(Debug, Default)]
@@ -37,15 +45,7 @@ impl Sessions {
         let Some(wanted) = challenges.wanted() else {
             return false;
         };
-        // The same again: the answer was wrong, and would be so again.
-        let is_final = match (&wanted, shown) {
-            (Wanted::Basic, Some(shown)) => shown.nonce.is_none(),
-            (Wanted::Digest(new), Some(shown)) => {
-                shown.nonce.as_ref() == Some(&new.nonce) && !new.stale
-            }
-            (_, None) => false,
-        };
-        if is_final {
+        if is_final(&wanted, shown) {
             return false;
         }
         let mut known = self.lock();
@@ -55,17 +55,71 @@ impl Sessions {
             _ => false,
         };
         if !counted {
-            if known.len() >= PEERS {
-                known.clear();
-            }
-            known.insert(peer.to_owned(), wanted);
+            remember(&mut known, peer, wanted);
         }
         true
+    }
+
+    /// The same for a request that carries its answer along: what to show next, if that is worth another try. It may be asked so until
+    /// the request was sent [`ASKS`] times.
+    pub(crate) fn retried(
+        &self,
+        peer: &str,
+        (challenges, shown): (&Challenges, Option<&Authorization>),
+        (login, (method, target)): (&Login, (&str, &str)),
+    ) -> Option<Authorization> {
+        let mut wanted = challenges.wanted()?;
+        if is_final(&wanted, shown) || is_wrong(&wanted, shown) {
+            return None;
+        }
+        let mut known = self.lock();
+        let remembered = known.get(peer).and_then(Wanted::nonce);
+        // Once its own nonce was spoilt, because others came to know it, the next one is kept.
+        let is_kept = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first);
+        let is_same = remembered.is_some() && remembered == wanted.nonce();
+        let is_spoilt = remembered
+            .is_some_and(|nonce| shown.and_then(|shown| shown.nonce.as_deref()) == Some(nonce));
+        // What others use still, and this one was not refused for, is left to them.
+        let is_left = remembered.is_some() && !is_spoilt;
+        if is_spoilt && is_kept && !is_same {
+            known.remove(peer);
+        }
+        if !is_same && (is_kept || is_left) {
+            return wanted.answer(login, method, target);
+        }
+        if !is_same {
+            remember(&mut known, peer, wanted);
+        }
+        known.get_mut(peer)?.answer(login, method, target)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Wanted>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn remember(known: &mut HashMap<String, Wanted>, peer: &str, wanted: Wanted) {
+    if known.len() >= PEERS {
+        known.clear();
+    }
+    known.insert(peer.to_owned(), wanted);
+}
+
+/// Whether the same is wanted again: the answer was wrong, and would be so again.
+fn is_final(wanted: &Wanted, shown: Option<&Authorization>) -> bool {
+    match (wanted, shown) {
+        (Wanted::Basic, Some(shown)) => shown.nonce.is_none(),
+        (Wanted::Digest(new), Some(shown)) => {
+            shown.nonce.as_ref() == Some(&new.nonce) && !new.stale
+        }
+        (_, None) => false,
+    }
+}
+
+/// Whether the first answer to a nonce was refused, and not for the nonce: the password is wrong. Some give a new nonce even so.
+fn is_wrong(wanted: &Wanted, shown: Option<&Authorization>) -> bool {
+    let is_first = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first);
+    is_first && matches!(wanted, Wanted::Digest(new) if !new.stale)
 }
 
 #[cfg(test)]
@@ -110,6 +164,51 @@ mod tests {
         assert!(sessions.refused("o", &digest("b"), first.as_ref()));
         let stale = challenges("Digest realm=\"r\", nonce=\"a\", stale=TRUE");
         assert!(sessions.refused("o", &stale, Some(&second)));
+    }
+
+    #[test]
+    fn who_is_refused_for_a_nonce_that_others_spoilt_keeps_the_next_one() {
+        let (sessions, login) = (Sessions::default(), login());
+        let stale = |nonce: &str| {
+            challenges(&format!(
+                "Digest realm=\"r\", qop=\"auth\", nonce=\"{nonce}\", stale=true"
+            ))
+        };
+        let retried = |challenges: &Challenges, shown| {
+            sessions.retried("p", (challenges, shown), (&login, WHAT))
+        };
+        let is_first_to = |shown: &Option<Authorization>, nonce: &str| {
+            let shown = shown.as_ref().unwrap();
+            shown.is_first && shown.nonce.as_deref() == Some(nonce)
+        };
+        let first = retried(&digest("a"), None);
+        assert!(is_first_to(&first, "a"));
+        let other = sessions.answer("p", &login, WHAT);
+        assert!(other.is_some_and(|other| !other.is_first));
+        // The other was faster.
+        let second = retried(&stale("b"), first.as_ref());
+        assert!(is_first_to(&second, "b"));
+        assert_eq!(sessions.answer("p", &login, WHAT), None);
+        // Nor is one left to others that is not what they use.
+        assert!(is_first_to(&retried(&digest("c"), None), "c"));
+        assert!(is_first_to(&retried(&digest("d"), None), "d"));
+        let shared = sessions.answer("p", &login, WHAT);
+        assert_eq!(shared.unwrap().nonce.as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_wrong_password_is_shown_once_whatever_nonce_comes_back() {
+        let (sessions, login) = (Sessions::default(), login());
+        let retried =
+            |challenges, shown| sessions.retried("p", (&challenges, shown), (&login, WHAT));
+        let first = retried(digest("a"), None);
+        assert!(first.is_some());
+        assert_eq!(retried(digest("b"), first.as_ref()), None);
+        // What was remembered may have grown old, which not all say.
+        let remembered = sessions.answer("p", &login, WHAT);
+        let again = retried(digest("b"), remembered.as_ref());
+        assert!(again.is_some());
+        assert_eq!(retried(digest("c"), again.as_ref()), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
 use super::{Stream, Target};
-use crate::auth::{Authorization, Challenges, Sessions};
+use crate::auth::{ASKS, Authorization, Challenges, Sessions};
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 
@@ -40,7 +40,7 @@ struct Head {
 #[error("it says {0:?}")]
 struct Said(String);
 
-/// Asks a proxy to connect to a target; answers one 407 with the proxy's login, on a new connection if need be. Nothing of
+/// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new connection if need be. Nothing of
 /// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
 /// `sessions` remembers that for later tunnels.
 pub(super) async fn tunnel<F>(
@@ -52,28 +52,31 @@ where
     F: Future<Output = Result<Stream, Error>>,
 {
     let peer = proxy.key();
-    let answer = || {
-        let login = proxy.login.as_ref()?;
-        sessions.answer(&peer, login, ("CONNECT", &target.to_string()))
-    };
-    let shown = answer();
+    let what = ("CONNECT", &*target.to_string());
+    let login = proxy.login.as_ref();
+    let mut shown = login.and_then(|login| sessions.answer(&peer, login, what));
     let mut head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
-    if head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-        && proxy.login.is_some()
-        && sessions.refused(&peer, &head.challenges, shown.as_ref())
-    {
+    for _ in 1..ASKS {
+        let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+        let refused = (&head.challenges, shown.as_ref());
+        let next = login.filter(|_| is_asked);
+        let next = next.and_then(|login| sessions.retried(&peer, refused, (login, what)));
+        let Some(next) = next else {
+            break;
+        };
         let kept = match head.reusable {
-            true => ask(&mut stream, (target, proxy), answer().as_ref(), url).await,
+            true => ask(&mut stream, (target, proxy), Some(&next), url).await,
             false => Err(Error::new(Kind::Closed, url)),
         };
         head = match kept {
             // It was closed after all: by the 407's own word, or without one.
             Err(error) if *error.kind() == Kind::Closed => {
                 stream = again().await?;
-                ask(&mut stream, (target, proxy), answer().as_ref(), url).await?
+                ask(&mut stream, (target, proxy), Some(&next), url).await?
             }
             answered => answered?,
         };
+        shown = Some(next);
     }
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),

@@ -118,16 +118,19 @@ impl Connector {
         self.proxies().answer(&proxy.key(), login, request)
     }
 
-    /// A proxy has answered 407, with these fields, to a request that showed it `shown`: whether showing it something else is worth a try.
+    /// A proxy has answered 407, with these fields, to a request that showed it `shown`: what to show it next, if that is worth a
+    /// try. No request is sent more often than [`ASKS`](crate::ASKS) says.
     #[must_use]
     pub fn challenged(
         &self,
-        proxy: &Proxy,
-        fields: &HeaderMap,
+        (proxy, fields): (&Proxy, &HeaderMap),
         shown: Option<&Authorization>,
-    ) -> bool {
+        request: (&str, &str),
+    ) -> Option<Authorization> {
         let challenges = Challenges::of(fields.get_all(PROXY_AUTHENTICATE));
-        proxy.login.is_some() && self.proxies().refused(&proxy.key(), &challenges, shown)
+        let login = proxy.login.as_ref()?;
+        self.proxies()
+            .retried(&proxy.key(), (&challenges, shown), (login, request))
     }
 
     /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.

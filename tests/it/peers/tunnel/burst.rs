@@ -4,6 +4,7 @@ use haul_lab::Content;
 
 use super::{Here, Tunnel};
 use crate::peers::nginx::Nginx;
+use crate::peers::shelf::Shelf;
 use crate::peers::squid::{Login, Squid};
 
 impl Here {
@@ -57,5 +58,12 @@ async fn e4_a_nonce_that_was_used_up_is_replaced() {
     let squid = Squid::start(Login::Digest).await;
     let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &[&spec]);
     let url = format!("http://{}/f", tunnel.address(0));
-    here.burst(&[], "500", &url);
+    here.burst(&[], "1500", &url);
+    let tunnel = Tunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
+    let http = tunnel.address(0).to_string();
+    here.burst(&["-X", &http], "500", &nginx.url("f"));
+    // A body can be sent once only.
+    let shelf = Shelf::start(&["--writable", "--durability", "none"], |_| ()).await;
+    std::fs::write(here.path("body"), "x".repeat(5000)).unwrap();
+    here.burst(&["-X", &http, "-u", "body"], "500", &shelf.url("put"));
 }

