@@ -102,6 +102,14 @@ impl Live {
         self.lock().entries.len()
     }
 
+    /// Looks at all of them while none comes or goes.
+    pub(crate) fn standing<T>(
+        &self,
+        look: impl FnOnce(&mut dyn Iterator<Item = &Arc<Entry>>) -> T,
+    ) -> T {
+        look(&mut self.lock().entries.values())
+    }
+
     /// All that are there now, the oldest first, each with its number.
     pub(crate) fn all(&self) -> Vec<(u64, Arc<Entry>)> {
         let table = self.lock();
@@ -120,10 +128,29 @@ impl Live {
     }
 }
 
+impl Place {
+    /// Leaves the table, and does what has to be seen together with that.
+    pub(crate) fn leave(self, and: impl FnOnce()) {
+        let live = Arc::clone(&self.live);
+        let mut table = live.lock();
+        table.remove(self.number);
+        and();
+        drop(table);
+        // It has left.
+        drop(self);
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut table = self.live.lock();
-        table.entries.remove(&self.number);
+        self.live.lock().remove(self.number);
+    }
+}
+
+impl Table {
+    fn remove(&mut self, number: u64) {
+        let table = self;
+        table.entries.remove(&number);
         // What many at once have needed is not kept for ever.
         let (count, room) = (table.entries.len(), table.entries.capacity());
         if room > 1024 && count < room / 8 {

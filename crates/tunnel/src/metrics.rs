@@ -45,7 +45,6 @@ impl Metrics {
 
 impl Source for Metrics {
     fn tell(&self, out: &mut Exposition) {
-        let live = self.live.all();
         let mut ended = out.family(
             "haul_tunnel_connections_total",
             FamilyKind::Counter,
@@ -58,13 +57,16 @@ impl Source for Metrics {
             "haul_tunnel_connections",
             FamilyKind::Gauge,
             "Connections that there are.",
-            live.len(),
+            self.live.count(),
         );
-        let of_live = |read: fn(&crate::relay::Moved) -> u64| -> u64 {
-            live.iter().map(|(_, entry)| read(entry.moved())).sum()
-        };
-        let up = self.counters.sum(UP) + of_live(crate::relay::Moved::up);
-        let down = self.counters.sum(DOWN) + of_live(crate::relay::Moved::down);
+        // Of a connection that ends meanwhile the bytes are in one of the two, and not in both or neither: a counter only rises.
+        let (up, down) = self.live.standing(|live| {
+            let ended = (self.counters.sum(UP), self.counters.sum(DOWN));
+            live.map(|entry| entry.moved())
+                .fold(ended, |(up, down), moved| {
+                    (up + moved.up(), down + moved.down())
+                })
+        });
         let mut bytes = out.family(
             "haul_tunnel_bytes_total",
             FamilyKind::Counter,

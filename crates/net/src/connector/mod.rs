@@ -213,10 +213,11 @@ impl Connector {
         peer: Peer<'_>,
         url: &Url,
     ) -> Result<Reached, Error> {
-        let target = Target {
+        // The peer of the stream may be a proxy.
+        let target = Target::of(url).unwrap_or_else(|| Target {
             host: peer.host.to_owned(),
             port: reached.peer.port(),
-        };
+        });
         let spent = reached.dns + reached.connect;
         let left = self.shared.config.connect_timeout.saturating_sub(spent);
         let way = async {

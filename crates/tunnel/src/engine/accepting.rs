@@ -84,7 +84,6 @@ fn begin(client: End, peer: Peer, door: &Door, shared: &Arc<Shared>) {
             outcome = session::serve(client, &entry.tunnel, &entry) => outcome,
             () = shared_too.cutting.cancelled() => Outcome::Stopped,
         };
-        drop(place);
-        shared_too.over(&entry, &outcome);
+        shared_too.over(&entry, Some(place), &outcome);
     });
 }

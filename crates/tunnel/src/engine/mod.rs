@@ -15,7 +15,7 @@ use haul_service::observe::{Log, Page, Source};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::live::{Entry, Live};
+use crate::live::{Entry, Live, Place};
 use crate::metrics::Metrics;
 use crate::record::{LogFormat, Outcome, Record};
 use crate::session::{Peer, Tunnel};
@@ -158,7 +158,7 @@ impl Shared {
     }
 
     /// Counts and logs a connection that is over.
-    fn over(&self, entry: &Entry, outcome: &Outcome) {
+    fn over(&self, entry: &Entry, place: Option<Place>, outcome: &Outcome) {
         let record = Record {
             when: entry.when,
             tunnel: &entry.tunnel.name,
@@ -170,7 +170,10 @@ impl Shared {
             took: entry.since.elapsed(),
             outcome,
         };
-        self.metrics.ended(&record);
+        match place {
+            Some(place) => place.leave(|| self.metrics.ended(&record)),
+            None => self.metrics.ended(&record),
+        }
         if let Some((log, format)) = &self.options.log {
             log.write(|line| format.render(&record, line));
         }
@@ -178,7 +181,7 @@ impl Shared {
 
     /// A connection that is refused, for there are too many.
     fn refused(&self, tunnel: Arc<Tunnel>, peer: Peer) {
-        self.over(&Entry::new(tunnel, peer), &Outcome::TooMany);
+        self.over(&Entry::new(tunnel, peer), None, &Outcome::TooMany);
     }
 }
 

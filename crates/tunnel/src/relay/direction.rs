@@ -226,6 +226,8 @@ impl Direction {
             return Poll::Ready(Ok(()));
         };
         if !self.piped.get_ready() {
+            // Whoever copies is woken by the system alone, and so for every byte.
+            self.gathering.end(*from);
             self.bulk.forbid();
             return Poll::Ready(Ok(()));
         }

@@ -136,6 +136,10 @@ impl Upstream {
         let mut errors = Vec::new();
         while let Some(way) = order.next() {
             let left = self.limit.saturating_sub(begun.elapsed());
+            // What had no time was not tried: nothing is known of it.
+            if left.is_zero() && !errors.is_empty() {
+                break;
+            }
             let left = share(left, order.len() + 1);
             match self.by(way, (target, errand), (&url, left)).await {
                 Ok(found) => {

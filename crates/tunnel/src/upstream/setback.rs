@@ -5,6 +5,10 @@ use haul_plan::tunnel::Setback;
 
 /// What kept a way from leading to the target.
 pub(super) fn setback(error: &Error) -> Setback {
+    // It is this machine that has nothing left to connect with: another way needs the same.
+    if error.is_shortage() {
+        return Setback::Refused;
+    }
     if error.is_of_proxy() {
         return Setback::Away;
     }

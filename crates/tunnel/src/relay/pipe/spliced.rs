@@ -8,20 +8,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::pipe::{
+    PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with, splice,
+};
 use tokio::io::Interest;
 
 use crate::relay::end::Sink;
 use crate::relay::socket::Socket;
 
-/// Bytes that a pipe is asked to hold. The system may give less room, which is as good, only in more turns.
-const ROOM: usize = 1 << 20;
+/// Bytes that a pipe is asked to hold. A user's pipes have a quota in common (pipe(7)), of which this times [`MOST`] is half.
+const ROOM: usize = 256 << 10;
+
+/// Bytes below which a pipe is not worth having: those above the quota get two pages.
+const LEAST: usize = 64 << 10;
 
 /// Bytes that one call moves at most.
 const AT_ONCE: usize = 1 << 20;
 
 /// Pipes at one time, two descriptors each.
-const MOST: usize = 256;
+const MOST: usize = 128;
 
 /// Pipes that are kept for the next who wants one.
 const KEPT: usize = 16;
@@ -55,9 +60,12 @@ impl Pipe {
             PIPES.fetch_sub(1, Ordering::Relaxed);
             return None;
         };
-        // Users have a common limit for all of theirs.
-        let _ = fcntl_setpipe_size(&writer, ROOM);
-        Some(Self { reader, writer })
+        let pipe = Self { reader, writer };
+        // Over the quota it stays as it is.
+        let _ = fcntl_setpipe_size(&pipe.writer, ROOM);
+        fcntl_getpipe_size(&pipe.writer)
+            .is_ok_and(|room| room >= LEAST)
+            .then_some(pipe)
     }
 
     fn give_back(self) {

@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicU64;
 
 use super::*;
+#[cfg(target_os = "linux")]
+use crate::relay::pipe::Piped;
 
 /// More than all sockets on the way have room for.
 const MUCH: usize = 48 << 20;
@@ -149,4 +151,45 @@ async fn an_idle_relay_is_small() {
     let moved = Moved::default();
     let relay = relay(client, target, Early::default(), (&moved, None));
     assert!(size_of_val(&relay) < 2048, "{}", size_of_val(&relay));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
+    let _alone = PIPES.lock().await;
+    let (mut way, mut speaker, mut listener) = Way::new().await;
+    let mut peers = JoinSet::new();
+    peers.spawn(async move {
+        say(&mut speaker, &vec![3; MUCH]).await;
+        speaker
+    });
+    peers.spawn(async move {
+        next(&mut listener, MUCH).await;
+        listener
+    });
+    // Bytes are left to gather by now, though none come any more.
+    way.until(|direction, moved| moved == MUCH as u64 && !direction.has_pipe())
+        .await;
+    let mut ends = Vec::new();
+    while let Some(end) = peers.join_next().await {
+        ends.push(end.unwrap());
+    }
+    // Others have all the pipes that there are.
+    let mut others: Vec<Piped> = Vec::new();
+    loop {
+        let mut other = Piped::default();
+        if !other.get_ready() {
+            break;
+        }
+        others.push(other);
+    }
+    let speaks = ends.iter_mut().find(|end| {
+        let port = |end: &TcpStream| end.peer_addr().unwrap();
+        let End::Tcp(from) = &way.from else {
+            return false;
+        };
+        port(end) == from.local_addr().unwrap()
+    });
+    say(speaks.unwrap(), b"a little").await;
+    way.until(|_, moved| moved == MUCH as u64 + 8).await;
 }
