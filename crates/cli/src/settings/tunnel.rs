@@ -110,7 +110,8 @@ impl TunnelSettings {
         let wished = wanted
             .iter()
             .map(|(.., wishes)| wishes.as_ref().unwrap_or(&all));
-        told.certificates_are_used(wished)?;
+        told.certificates_are_used(wished.clone())?;
+        told.flags_have_a_proxy(wished)?;
         let mut ways = told.ways(passwords, environment)?;
         let planned = wanted.into_iter().map(|(listen, local, wishes)| {
             planned((listen, local), wishes.as_ref().unwrap_or(&all), &mut ways)
@@ -198,6 +199,19 @@ impl Told {
             let told = "there is no TLS with the target, and so nothing for certificates";
             return Err(SettingError::new(told)
                 .hint("--target-tls speaks it; --proxy-cacert and the like are for the proxy"));
+        }
+        Ok(())
+    }
+
+    /// What flags say of the proxy is for nobody where every tunnel has one for itself.
+    fn flags_have_a_proxy<'a>(
+        &self,
+        mut wished: impl Iterator<Item = &'a Wishes>,
+    ) -> Result<(), SettingError> {
+        if self.flags.is_about_a_proxy() && wished.all(|wishes| wishes.is_own) {
+            let told = "a login, header fields or certificates for the proxy are given, and every tunnel names a proxy of its own";
+            return Err(SettingError::new(told)
+                .hint("they go beside that proxy in the file; or -p names one for all tunnels"));
         }
         Ok(())
     }

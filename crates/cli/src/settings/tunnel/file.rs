@@ -150,6 +150,7 @@ fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> 
     };
     Ok(Wishes {
         proxies: table.read(&["proxy"], |value| places(value, proxies))?,
+        is_own: false,
         login: login(table)?,
         headers: headers(table)?,
         proxy_tls: TlsWish {
@@ -305,7 +306,8 @@ fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> 
     let listen = table.read(&["listen"], address)?;
     let forward = table.read(&["target"], |value| value.parsed(target))?;
     let kind = table.read(&["kind"], kind)?;
-    let wishes = wishes(table, proxies)?;
+    let mut wishes = wishes(table, proxies)?;
+    wishes.is_own = wishes.proxies.is_some();
     table.finish()?;
     let local = match (forward, kind) {
         (Some(target), None) => Local::Forward(target),

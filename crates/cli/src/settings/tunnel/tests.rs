@@ -205,6 +205,54 @@ fn flags_go_before_the_file() {
 }
 
 #[test]
+fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
+    let own = r#"
+        proxy = "https://a.test"
+        [proxies.else]
+        url = "socks5://b.test"
+        [[tunnel]]
+        listen = "2"
+        target = "t.test:1"
+        proxy = "else"
+    "#;
+    let place = Place::new();
+    // A SOCKS proxy takes no header fields, and has no TLS: had they been laid over it there would be an error.
+    for flags in [
+        "-U me:s3cret",
+        "-H X:y",
+        "--proxy-insecure",
+        "-H X:y --proxy-insecure",
+    ] {
+        assert!(place.resolve(&format!("1:t:1 {flags}"), own).is_ok());
+        let told = place.wrong_with(flags, own);
+        assert!(told.contains("every tunnel names a proxy of its own"));
+        assert!(!told.contains("s3cret"));
+    }
+    let words = "haul tunnel 1:t:1".split(' ');
+    let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+        panic!("another command");
+    };
+    // Nor is the variable's: a user without a password would be completed by it, or asked for it.
+    let passwords = Passwords::default();
+    passwords.silence();
+    let login = |is_own| {
+        let wishes = Wishes {
+            proxies: Some(vec![wishes::Place::of("http://b.test", "--config")]),
+            is_own,
+            ..Wishes::default()
+        };
+        let told = Told::by(&args).unwrap();
+        let ways = told.ways(&passwords, |name| {
+            (name == login::VARIABLE).then(|| "var:v".to_owned())
+        });
+        let places = ways.unwrap().proxies(&wishes, None).unwrap();
+        places[0][0].login.as_ref().map(|login| login.user.clone())
+    };
+    assert_eq!(login(false).as_deref(), Some("var"));
+    assert_eq!(login(true), None);
+}
+
+#[test]
 fn tunnels_that_wish_the_same_share_a_way() {
     let file = r#"
         proxy = "a:1"
