@@ -16,8 +16,8 @@ use super::table::{Source, Table, Value};
 use super::way;
 use super::wishes::{LoginWish, Place, TlsWish, Wishes};
 use crate::args::{
-    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, listen, many, ready, target,
-    threads,
+    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, keepalive, listen, many,
+    ready, target, threads,
 };
 use crate::settings::{SettingError, exposed};
 
@@ -167,7 +167,7 @@ fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> 
             .read(&["connect-timeout"], |value| value.parsed(str::parse))?
             .map(|time: Duration| time.0),
         idle_timeout: maybe_time(table, "idle-timeout")?,
-        keepalive: maybe_time(table, "keepalive")?,
+        keepalive: table.read(&["keepalive"], |value| value.parsed(keepalive))?,
         warm: table.read(&["warm"], |value| value.parsed(ready))?,
         warm_idle: table
             .read(&["warm-idle"], |value| value.parsed(str::parse))?

@@ -253,6 +253,69 @@ fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
 }
 
 #[test]
+fn certificates_of_one_tunnel_want_tls_there() {
+    let place = Place::new();
+    let of = |top: &str, tls: &str| {
+        format!(
+            "proxy = \"a:1\"\n{top}\n[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\ninsecure = true\n{tls}\n"
+        )
+    };
+    for (top, tls) in [("", ""), ("", "target-tls = false")] {
+        let told = place.wrong(&of(top, tls));
+        assert!(told.starts_with("the tunnel at 127.0.0.1:1: there is no TLS"));
+    }
+    let told = place.wrong(&of("target-tls = true", "target-tls = false"));
+    assert!(told.starts_with("the tunnel at 127.0.0.1:1: there is no TLS"));
+    // Another tunnel's TLS is none of its own.
+    let other = "[[tunnel]]\nlisten = \"2\"\ntarget = \"t:1\"\ntarget-tls = true";
+    assert!(place.resolve("", &of("", other)).is_err());
+    assert!(place.resolve("", &of("", "target-tls = true")).is_ok());
+    assert!(place.resolve("", &of("target-tls = true", "")).is_ok());
+    assert!(place.resolve("--target-tls", &of("", "")).is_ok());
+}
+
+#[test]
+fn what_means_nothing_to_stdio_is_refused() {
+    let line = |more: &str| {
+        let words = ["haul", "tunnel", "-p", "a:1", "--stdio", "t.test:1"];
+        Args::try_parse_from(words.into_iter().chain(more.split_whitespace()))
+    };
+    for more in [
+        "--warm 1",
+        "--warm-idle 5",
+        "--max-connections 5",
+        "--log-format json",
+        "--grace 5",
+        "--threads 2",
+        "--admin 1",
+        "--log f",
+        "1:t:1",
+        "--socks 1",
+        "--http 1",
+    ] {
+        let error = line(more).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            clap::error::ErrorKind::ArgumentConflict,
+            "{more}"
+        );
+    }
+    let place = Place::new();
+    let of = |file: &str| {
+        let config = place.write("t.toml", file);
+        let Command::Tunnel(args) = line(&format!("--config {config}")).unwrap().command else {
+            panic!("another command");
+        };
+        StdioSettings::resolve(&args).map(|_| ())
+    };
+    assert!(of("idle-timeout = 5").is_ok());
+    let told = of("[[tunnel]]\nlisten = \"9\"\nkind = \"socks\"").unwrap_err();
+    assert!(told.to_string().ends_with("has a tunnel at 127.0.0.1:9"));
+    let told = of("admin = \"9\"").unwrap_err();
+    assert!(told.to_string().ends_with("has an admin endpoint"));
+}
+
+#[test]
 fn tunnels_that_wish_the_same_share_a_way() {
     let file = r#"
         proxy = "a:1"
@@ -287,6 +350,7 @@ const MISTAKES: &[&str] = &[
     "proxy = [\"a:1\", \"\"]",
     "direct-fallback = \"yes\"",
     "idle-timeout = \"5x\"",
+    "keepalive = \"10h\"",
     "warm = -1",
     "user = \":s3cret\"",
     "user = \"a\"\nproxy-user = \"b\"",
