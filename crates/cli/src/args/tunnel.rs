@@ -43,7 +43,9 @@ pub(crate) struct TunnelArgs {
     #[arg(value_name = "SPEC")]
     pub(crate) specs: Vec<String>,
     /// Join standard input and output to a target, as ssh's ProxyCommand wants it.
-    #[arg(long, value_name = "HOST:PORT", value_parser = target, conflicts_with_all = ["specs", "socks", "http", "admin", "log"])]
+    #[arg(long, value_name = "HOST:PORT", value_parser = target, conflicts_with_all = [
+        "specs", "socks", "http", "admin", "log", "log_format", "warm", "warm_idle", "max_connections", "grace", "threads",
+    ])]
     pub(crate) stdio: Option<Target>,
     /// Listen as a SOCKS5 proxy, whose clients name their targets. Repeatable.
     ///

@@ -18,7 +18,7 @@ use super::credentials::{home_netrc, netrc};
 use super::{SettingError, exposed};
 use crate::args::TunnelArgs;
 use crate::limits;
-use file::Config;
+use file::{Config, Listed};
 pub(crate) use login::Passwords;
 use login::{Logins, of_variable};
 pub(crate) use running::RunningSettings;
@@ -110,7 +110,8 @@ impl TunnelSettings {
         let wished = wanted
             .iter()
             .map(|(.., wishes)| wishes.as_ref().unwrap_or(&all));
-        told.certificates_are_used(wished)?;
+        told.certificates_are_used(wished.clone())?;
+        told.flags_have_a_proxy(wished)?;
         let mut ways = told.ways(passwords, environment)?;
         let planned = wanted.into_iter().map(|(listen, local, wishes)| {
             planned((listen, local), wishes.as_ref().unwrap_or(&all), &mut ways)
@@ -146,6 +147,7 @@ impl StdioSettings {
     /// As with tunnels that listen.
     pub(crate) fn resolve(args: &TunnelArgs) -> Result<Self, SettingError> {
         let told = Told::by(args)?;
+        told.listens_nowhere()?;
         let wishes = told.flags.over(&told.config.all);
         told.certificates_are_used(std::iter::once(&wishes))?;
         let passwords = Passwords::default();
@@ -198,6 +200,45 @@ impl Told {
             let told = "there is no TLS with the target, and so nothing for certificates";
             return Err(SettingError::new(told)
                 .hint("--target-tls speaks it; --proxy-cacert and the like are for the proxy"));
+        }
+        let has_tls = |listed: &Listed| {
+            let (own, all) = (&listed.wishes, &self.config.all);
+            let layers = [&self.flags, own, all];
+            let wished = layers.iter().find_map(|wishes| wishes.target_tls);
+            own.tls == TlsWish::default() || wished == Some(true)
+        };
+        match self.config.tunnels.iter().find(|listed| !has_tls(listed)) {
+            Some(listed) => Err(SettingError::new(format!(
+                "the tunnel at {}: there is no TLS with the target, and so nothing for certificates",
+                listed.listen
+            ))
+            .hint("target-tls = true speaks it; proxy-cacert and the like are for the proxy")),
+            None => Ok(()),
+        }
+    }
+
+    /// For --stdio: nothing would listen that the file wants to.
+    fn listens_nowhere(&self) -> Result<(), SettingError> {
+        let what = match (self.config.tunnels.first(), &self.running.admin) {
+            (Some(tunnel), _) => format!("a tunnel at {}", tunnel.listen),
+            (None, Some(_)) => "an admin endpoint".to_owned(),
+            (None, None) => return Ok(()),
+        };
+        Err(SettingError::new(format!(
+            "--stdio listens nowhere, and the file of --config has {what}"
+        ))
+        .hint("a file without it, with the proxy alone, serves for --stdio"))
+    }
+
+    /// What flags say of the proxy is for nobody where every tunnel has one for itself.
+    fn flags_have_a_proxy<'a>(
+        &self,
+        mut wished: impl Iterator<Item = &'a Wishes>,
+    ) -> Result<(), SettingError> {
+        if self.flags.is_about_a_proxy() && wished.all(|wishes| wishes.is_own) {
+            let told = "a login, header fields or certificates for the proxy are given, and every tunnel names a proxy of its own";
+            return Err(SettingError::new(told)
+                .hint("they go beside that proxy in the file; or -p names one for all tunnels"));
         }
         Ok(())
     }

@@ -112,6 +112,27 @@ async fn what_cannot_be_reached_is_told_on_standard_error() {
     }
 }
 
+/// Whoever takes the exit code for the whole of it must not be told that all came.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_full_is_told_of() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let args = ["tunnel", "-p", "", "--stdio", &target];
+    let mut command = haul.command(&args);
+    let command = command.stdin(Stdio::null()).stdout(full.unwrap());
+    let child = command.spawn().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    drop(far);
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    ran.assert_code(4)
+        .assert_says("cannot write to standard output")
+        .assert_says("hint: ");
+}
+
 /// At a terminal nothing that is typed would be read any more.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

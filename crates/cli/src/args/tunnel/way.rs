@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::values::{Duration, Field, MaybeTime, Resolve, SecretText, User, ready};
+use crate::args::values::{
+    Duration, Field, MaybeTime, Resolve, SecretText, User, keepalive, ready,
+};
 
 /// The proxies.
 #[derive(Debug, Clone, Args)]
@@ -67,7 +69,7 @@ pub(crate) struct WayArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) idle_timeout: Option<MaybeTime>,
     /// Probe a peer that says nothing after so long, to notice one that is gone; 0 is never [default: 60s].
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = keepalive, allow_negative_numbers = true)]
     pub(crate) keepalive: Option<MaybeTime>,
     /// Keep N connections to each target open in advance: whoever comes need not wait for the proxy.
     #[arg(long, value_name = "N", value_parser = ready, allow_negative_numbers = true)]

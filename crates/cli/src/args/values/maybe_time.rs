@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
-use super::{Duration, ValueError};
+use super::{Duration, ValueError, quoted};
+
+/// Seconds of silence after which systems can be told to probe a peer (tcp(7)).
+const KEEPALIVE: std::ops::RangeInclusive<f64> = 1.0..=32_767.0;
 
 /// A time; none is written as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +22,17 @@ impl FromStr for MaybeTime {
     }
 }
 
+/// How long a peer may be silent before it is probed.
+pub(crate) fn keepalive(text: &str) -> Result<MaybeTime, ValueError> {
+    let time: MaybeTime = text.parse()?;
+    let can_be = |time: std::time::Duration| KEEPALIVE.contains(&time.as_secs_f64());
+    if time.0.is_none_or(can_be) {
+        return Ok(time);
+    }
+    let wrong = ValueError::new(format!("{} is no time for probes", quoted(text)));
+    Err(wrong.hint("from 1s to 32767s, or 0 for none"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,6 +44,12 @@ mod tests {
         assert_eq!("0s".parse(), Ok(MaybeTime(None)));
         assert_eq!("90".parse(), some(90));
         assert_eq!("1m".parse(), some(60));
+        assert_eq!(keepalive("0"), Ok(MaybeTime(None)));
+        assert_eq!(keepalive("1s"), some(1));
+        assert_eq!(keepalive("32767"), some(32_767));
+        for wrong in ["999ms", "32768", "10h", "x"] {
+            assert!(keepalive(wrong).is_err(), "{wrong}");
+        }
         assert!("0x".parse::<MaybeTime>().is_err() && "".parse::<MaybeTime>().is_err());
     }
 }

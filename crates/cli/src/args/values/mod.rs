@@ -25,7 +25,7 @@ pub(crate) use duration::Duration;
 pub(crate) use header::Field;
 pub(crate) use host::host_name;
 pub(crate) use listen::listen;
-pub(crate) use maybe_time::MaybeTime;
+pub(crate) use maybe_time::{MaybeTime, keepalive};
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
 pub(crate) use secret::SecretText;

@@ -26,13 +26,7 @@ pub(super) async fn end(
             have(there_are, grace)
         ));
     }
-    let ended = loop {
-        tokio::select! {
-            cut = engine.end(grace) => break Some(cut),
-            wanted = signals.next() => if wanted == Wanted::End { break None },
-        }
-    };
-    match ended {
+    match unless_asked(engine.end(grace), async || signals.next().await).await {
         Some(0) => Exit::Done,
         Some(cut) if grace.is_zero() => {
             if !running.quiet {
@@ -51,6 +45,20 @@ pub(super) async fn end(
                 note(&format!("haul: stopping at once; {}", were(cut)));
             }
             Exit::Interrupted
+        }
+    }
+}
+
+/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: the time that it has is not begun anew.
+async fn unless_asked<T>(
+    end: impl Future<Output = T>,
+    mut next: impl AsyncFnMut() -> Wanted,
+) -> Option<T> {
+    let mut end = std::pin::pin!(end);
+    loop {
+        tokio::select! {
+            ended = &mut end => return Some(ended),
+            wanted = next() => if wanted == Wanted::End { return None },
         }
     }
 }
@@ -76,4 +84,46 @@ fn were(count: usize) -> String {
 /// `10 s`, `1.5 s`.
 fn seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::future::{pending, poll_fn};
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Ends after so many looks in a row, while signals come.
+    fn ended(looks: usize, signals: &[Wanted]) -> Option<&'static str> {
+        let end = async {
+            let mut left = looks;
+            poll_fn(|cx| {
+                cx.waker().wake_by_ref();
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+            "ended"
+        };
+        let mut signals = VecDeque::from(signals.to_vec());
+        let next = async || match signals.pop_front() {
+            Some(wanted) => wanted,
+            None => pending().await,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(unless_asked(end, next))
+    }
+
+    #[test]
+    fn a_hang_up_gives_no_more_time_and_a_second_signal_takes_it() {
+        // As many looks as it takes while it is begun but once.
+        assert_eq!(ended(4, &[Wanted::Reload; 3]), Some("ended"));
+        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), None);
+        assert_eq!(ended(4, &[]), Some("ended"));
+    }
 }

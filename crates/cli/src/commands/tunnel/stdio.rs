@@ -1,16 +1,20 @@
 //! `haul tunnel --stdio`: standard input and output joined to a target, as ssh's ProxyCommand has it. Nothing else goes to standard output.
 //!
 //! When the target has said all, standard output is closed, so that whoever reads it learns that; the other direction goes on to its
-//! end, unless that is a terminal, where nobody could type anything that would still be read.
+//! end, unless that is a terminal, where nobody could type anything that would still be read. However it ends, what was taken for
+//! standard output is written before the program ends, and where that cannot be, it is told.
 
+use std::future::poll_fn;
 use std::io::{self, IsTerminal as _};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use haul_net::Target;
 use haul_tunnel::relay::{End, Ended, Side};
 use haul_tunnel::{Unreached, join};
-use tokio::io::{AsyncWrite, Stdout};
+use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::TunnelArgs;
@@ -19,6 +23,9 @@ use crate::exit::Exit;
 use crate::message::{self, Form, harmless, note, warning_text};
 use crate::output;
 use crate::settings::StdioSettings;
+
+/// How long a reader that is slow is waited for when the relay has ended.
+const FLUSHED_BY: Duration = Duration::from_secs(5);
 
 /// Joins them until both directions have ended.
 pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
@@ -41,11 +48,8 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
 
 async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
     let said_all = CancellationToken::new();
-    let out = Out {
-        stdout: tokio::io::stdout(),
-        ended: said_all.clone(),
-    };
-    let client = End::Other(Box::new(tokio::io::join(tokio::io::stdin(), out)));
+    let out = Out::new(tokio::io::stdout(), said_all.clone());
+    let client = End::Other(Box::new(tokio::io::join(tokio::io::stdin(), out.clone())));
     let upstream = &settings.way.upstream;
     let by_terminal = async {
         said_all.cancelled().await;
@@ -59,8 +63,19 @@ async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
         () = by_terminal => Ok(Ended::Closed),
     };
     match ended {
-        Ok(ended) => over(&ended, target),
+        Ok(ended) => match out.written(FLUSHED_BY).await {
+            None => over(&ended, target),
+            Some(error) => undelivered(&error),
+        },
         Err(why) => unreached(&why, target),
+    }
+}
+
+/// How the program ends when standard output could not be written. A reader that has left knows.
+fn undelivered(error: &io::Error) -> Exit {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset => Exit::ReaderGone,
+        _ => output::undelivered(error),
     }
 }
 
@@ -68,7 +83,14 @@ async fn joined(settings: &StdioSettings, target: &Target) -> Exit {
 fn over(ended: &Ended, target: &Target) -> Exit {
     match ended {
         // Whoever started us may leave when it likes.
-        Ended::Closed | Ended::Reset(Side::Client) | Ended::Broken(Side::Client, _) => Exit::Done,
+        Ended::Closed | Ended::Reset(Side::Client) => Exit::Done,
+        Ended::Broken(Side::Client, error) => {
+            message::error(
+                &harmless(&format!("cannot read standard input: {error}")),
+                Some("what is to go to the target comes from there"),
+            );
+            Exit::LocalIo
+        }
         Ended::Idle | Ended::Reset(Side::Target) | Ended::Broken(Side::Target, _) => {
             message::error(
                 &harmless(&format!("the connection to {target}: {ended}")),
@@ -85,28 +107,99 @@ fn unreached(why: &Unreached, target: &Target) -> Exit {
     Form::default().fail(Exit::Network, &text, hint)
 }
 
-/// Standard output, whose end is told to whoever reads it.
-struct Out {
-    stdout: Stdout,
+/// Standard output, whose end is told to whoever reads it. It outlives the relay: what was taken may not have been written by then.
+#[derive(Debug)]
+struct Out<W> {
+    /// It, and what went wrong with it.
+    state: Arc<Mutex<State<W>>>,
     /// Cancelled when it was closed.
     ended: CancellationToken,
 }
 
-impl AsyncWrite for Out {
+/// What the relay and the end share.
+#[derive(Debug)]
+struct State<W> {
+    /// Where it is written.
+    stream: W,
+    /// Why it could not be. The relay tells no more than which side broke.
+    failed: Option<io::Error>,
+}
+
+impl<W: AsyncWrite + Unpin> Out<W> {
+    fn new(stream: W, ended: CancellationToken) -> Self {
+        let state = State {
+            stream,
+            failed: None,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            ended,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all that was taken is written, or for as long as `longest`. Why something could not be, then or before.
+    async fn written(&self, longest: Duration) -> Option<io::Error> {
+        let flushed = poll_fn(|cx| self.state().poll(cx, |stream, cx| stream.poll_flush(cx)));
+        // Where nobody reads, how the relay ended is told all the same.
+        let _ = tokio::time::timeout(longest, flushed).await;
+        self.state().failed.take()
+    }
+}
+
+impl<W: AsyncWrite + Unpin> State<W> {
+    /// Does something with the stream, and keeps the first error.
+    fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut done: impl FnMut(Pin<&mut W>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let done = ready!(done(Pin::new(&mut self.stream), cx));
+        if let Err(error) = &done
+            && self.failed.is_none()
+        {
+            self.failed = Some(same(error));
+        }
+        Poll::Ready(done)
+    }
+}
+
+/// The error once more.
+fn same(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+impl<W> Clone for Out<W> {
+    fn clone(&self) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            ended: self.ended.clone(),
+        }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Out<W> {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stdout).poll_write(cx, bytes)
+        self.state()
+            .poll(cx, |stream, cx| stream.poll_write(cx, bytes))
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdout).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.state().poll(cx, |stream, cx| stream.poll_flush(cx))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = ready!(Pin::new(&mut self.stdout).poll_flush(cx));
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(self.state().poll(cx, |stream, cx| stream.poll_flush(cx)));
         close();
         self.ended.cancel();
         Poll::Ready(flushed)
@@ -120,5 +213,80 @@ fn close() {
     // Not closed but led nowhere: the next file that is opened must not become standard output.
     if let Ok(nowhere) = std::fs::File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(nowhere);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter};
+
+    use super::*;
+
+    /// Longer than any test takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn out<W: AsyncWrite + Unpin>(stream: W) -> Out<W> {
+        Out::new(stream, CancellationToken::new())
+    }
+
+    fn ran(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        runtime.unwrap().block_on(test);
+    }
+
+    #[test]
+    fn what_was_taken_is_written_though_the_relay_is_gone() {
+        ran(async {
+            let (here, mut there) = tokio::io::duplex(8);
+            // It takes at once and writes later, as standard output does.
+            let out = out(BufWriter::new(here));
+            let mut relays = out.clone();
+            relays.write_all(b"the last words").await.unwrap();
+            drop(relays);
+            let mut heard = [0; 14];
+            let read = there.read_exact(&mut heard);
+            let (written, read) = tokio::join!(out.written(LONG), read);
+            assert!(written.is_none());
+            read.unwrap();
+            assert_eq!(&heard, b"the last words");
+        });
+    }
+
+    #[test]
+    fn a_reader_that_reads_nothing_is_not_waited_for_forever() {
+        ran(async {
+            let (here, _there) = tokio::io::duplex(8);
+            let out = out(BufWriter::new(here));
+            out.clone().write_all(b"the last words").await.unwrap();
+            assert!(out.written(Duration::from_millis(1)).await.is_none());
+        });
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_remembered_and_a_reader_that_left_is_no_fault_of_ours() {
+        ran(async {
+            let (here, there) = tokio::io::duplex(8);
+            drop(there);
+            let out = out(here);
+            assert!(out.clone().write_all(b"x").await.is_err());
+            let error = out.written(LONG).await.unwrap();
+            assert_eq!(undelivered(&error), Exit::ReaderGone);
+        });
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(undelivered(&full), Exit::LocalIo);
+    }
+
+    #[test]
+    fn only_an_end_is_success() {
+        let target = "t.test:1".parse().unwrap();
+        let broken = |side| Ended::Broken(side, "for a reason".to_owned());
+        let of = |ended: &Ended| over(ended, &target);
+        assert_eq!(of(&Ended::Closed), Exit::Done);
+        assert_eq!(of(&Ended::Reset(Side::Client)), Exit::Done);
+        assert_eq!(of(&broken(Side::Client)), Exit::LocalIo);
+        assert_eq!(of(&broken(Side::Target)), Exit::Network);
+        assert_eq!(of(&Ended::Reset(Side::Target)), Exit::Network);
     }
 }

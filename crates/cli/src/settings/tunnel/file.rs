@@ -16,8 +16,8 @@ use super::table::{Source, Table, Value};
 use super::way;
 use super::wishes::{LoginWish, Place, TlsWish, Wishes};
 use crate::args::{
-    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, listen, many, ready, target,
-    threads,
+    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, keepalive, listen, many,
+    ready, target, threads,
 };
 use crate::settings::{SettingError, exposed};
 
@@ -150,6 +150,7 @@ fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> 
     };
     Ok(Wishes {
         proxies: table.read(&["proxy"], |value| places(value, proxies))?,
+        is_own: false,
         login: login(table)?,
         headers: headers(table)?,
         proxy_tls: TlsWish {
@@ -166,7 +167,7 @@ fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> 
             .read(&["connect-timeout"], |value| value.parsed(str::parse))?
             .map(|time: Duration| time.0),
         idle_timeout: maybe_time(table, "idle-timeout")?,
-        keepalive: maybe_time(table, "keepalive")?,
+        keepalive: table.read(&["keepalive"], |value| value.parsed(keepalive))?,
         warm: table.read(&["warm"], |value| value.parsed(ready))?,
         warm_idle: table
             .read(&["warm-idle"], |value| value.parsed(str::parse))?
@@ -305,7 +306,8 @@ fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> 
     let listen = table.read(&["listen"], address)?;
     let forward = table.read(&["target"], |value| value.parsed(target))?;
     let kind = table.read(&["kind"], kind)?;
-    let wishes = wishes(table, proxies)?;
+    let mut wishes = wishes(table, proxies)?;
+    wishes.is_own = wishes.proxies.is_some();
     table.finish()?;
     let local = match (forward, kind) {
         (Some(target), None) => Local::Forward(target),

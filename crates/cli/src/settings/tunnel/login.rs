@@ -93,7 +93,7 @@ impl Logins<'_> {
         is_first: bool,
     ) -> Result<Option<Login>, SettingError> {
         if let Some(login) = &proxy.login {
-            return self.completed(login, proxy, wished).map(Some);
+            return self.completed(login, proxy, (wished, is_first)).map(Some);
         }
         if let Some(login) = self.wished(proxy, wished)? {
             return Ok(Some(login));
@@ -112,7 +112,7 @@ impl Logins<'_> {
         &self,
         login: &Login,
         proxy: &Proxy,
-        wished: &LoginWish,
+        (wished, is_first): (&LoginWish, bool),
     ) -> Result<Login, SettingError> {
         if !login.password.expose().is_empty() {
             return Ok(login.clone());
@@ -121,7 +121,8 @@ impl Logins<'_> {
         if let Some(found) = self.wished_of(user, wished)? {
             return Ok(found);
         }
-        let variable = self.variable.as_ref().filter(|other| other.name == *user);
+        let variable = self.variable.as_ref().filter(|_| is_first);
+        let variable = variable.filter(|other| other.name == *user);
         let password = variable
             .and_then(|user| user.password.clone())
             .or_else(|| self.netrc.as_ref()?.password(&proxy.host, user));
@@ -285,6 +286,9 @@ mod tests {
             "flag:f"
         );
         assert_eq!(of("http://x@q.test", Some("flag:f"), true).unwrap(), "x:");
+        // The variable's password is the first proxy's, whoever else has a user of that name.
+        assert_eq!(of("http://var@q.test", None, true).unwrap(), "var:v");
+        assert_eq!(of("http://var@q.test", None, false).unwrap(), "var:");
         let nobody = logins.of(&proxy("q.test"), &wish(Some("me"), None), true);
         assert!(nobody.unwrap_err().to_string().contains("me at q.test:80"));
     }

@@ -205,6 +205,117 @@ fn flags_go_before_the_file() {
 }
 
 #[test]
+fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
+    let own = r#"
+        proxy = "https://a.test"
+        [proxies.else]
+        url = "socks5://b.test"
+        [[tunnel]]
+        listen = "2"
+        target = "t.test:1"
+        proxy = "else"
+    "#;
+    let place = Place::new();
+    // A SOCKS proxy takes no header fields, and has no TLS: had they been laid over it there would be an error.
+    for flags in [
+        "-U me:s3cret",
+        "-H X:y",
+        "--proxy-insecure",
+        "-H X:y --proxy-insecure",
+    ] {
+        assert!(place.resolve(&format!("1:t:1 {flags}"), own).is_ok());
+        let told = place.wrong_with(flags, own);
+        assert!(told.contains("every tunnel names a proxy of its own"));
+        assert!(!told.contains("s3cret"));
+    }
+    let words = "haul tunnel 1:t:1".split(' ');
+    let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+        panic!("another command");
+    };
+    // Nor is the variable's: a user without a password would be completed by it, or asked for it.
+    let passwords = Passwords::default();
+    passwords.silence();
+    let login = |is_own| {
+        let wishes = Wishes {
+            proxies: Some(vec![wishes::Place::of("http://b.test", "--config")]),
+            is_own,
+            ..Wishes::default()
+        };
+        let told = Told::by(&args).unwrap();
+        let ways = told.ways(&passwords, |name| {
+            (name == login::VARIABLE).then(|| "var:v".to_owned())
+        });
+        let places = ways.unwrap().proxies(&wishes, None).unwrap();
+        places[0][0].login.as_ref().map(|login| login.user.clone())
+    };
+    assert_eq!(login(false).as_deref(), Some("var"));
+    assert_eq!(login(true), None);
+}
+
+#[test]
+fn certificates_of_one_tunnel_want_tls_there() {
+    let place = Place::new();
+    let of = |top: &str, tls: &str| {
+        format!(
+            "proxy = \"a:1\"\n{top}\n[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\ninsecure = true\n{tls}\n"
+        )
+    };
+    for (top, tls) in [("", ""), ("", "target-tls = false")] {
+        let told = place.wrong(&of(top, tls));
+        assert!(told.starts_with("the tunnel at 127.0.0.1:1: there is no TLS"));
+    }
+    let told = place.wrong(&of("target-tls = true", "target-tls = false"));
+    assert!(told.starts_with("the tunnel at 127.0.0.1:1: there is no TLS"));
+    // Another tunnel's TLS is none of its own.
+    let other = "[[tunnel]]\nlisten = \"2\"\ntarget = \"t:1\"\ntarget-tls = true";
+    assert!(place.resolve("", &of("", other)).is_err());
+    assert!(place.resolve("", &of("", "target-tls = true")).is_ok());
+    assert!(place.resolve("", &of("target-tls = true", "")).is_ok());
+    assert!(place.resolve("--target-tls", &of("", "")).is_ok());
+}
+
+#[test]
+fn what_means_nothing_to_stdio_is_refused() {
+    let line = |more: &str| {
+        let words = ["haul", "tunnel", "-p", "a:1", "--stdio", "t.test:1"];
+        Args::try_parse_from(words.into_iter().chain(more.split_whitespace()))
+    };
+    for more in [
+        "--warm 1",
+        "--warm-idle 5",
+        "--max-connections 5",
+        "--log-format json",
+        "--grace 5",
+        "--threads 2",
+        "--admin 1",
+        "--log f",
+        "1:t:1",
+        "--socks 1",
+        "--http 1",
+    ] {
+        let error = line(more).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.kind(),
+            clap::error::ErrorKind::ArgumentConflict,
+            "{more}"
+        );
+    }
+    let place = Place::new();
+    let of = |file: &str| {
+        let config = place.write("t.toml", file);
+        let Command::Tunnel(args) = line(&format!("--config {config}")).unwrap().command else {
+            panic!("another command");
+        };
+        StdioSettings::resolve(&args).map(|_| ())
+    };
+    assert!(of("idle-timeout = 5").is_ok());
+    let told = of("[[tunnel]]\nlisten = \"9\"\nkind = \"socks\"").unwrap_err();
+    assert!(told.to_string().ends_with("has a tunnel at 127.0.0.1:9"));
+    let told = of("admin = \"9\"").unwrap_err();
+    assert!(told.to_string().ends_with("has an admin endpoint"));
+}
+
+#[test]
 fn tunnels_that_wish_the_same_share_a_way() {
     let file = r#"
         proxy = "a:1"
@@ -239,6 +350,7 @@ const MISTAKES: &[&str] = &[
     "proxy = [\"a:1\", \"\"]",
     "direct-fallback = \"yes\"",
     "idle-timeout = \"5x\"",
+    "keepalive = \"10h\"",
     "warm = -1",
     "user = \":s3cret\"",
     "user = \"a\"\nproxy-user = \"b\"",

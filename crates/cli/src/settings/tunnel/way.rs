@@ -106,7 +106,7 @@ impl Ways<'_> {
     }
 
     /// The proxies of each place.
-    fn proxies(
+    pub(super) fn proxies(
         &self,
         wishes: &Wishes,
         environment: Option<Proxy>,
@@ -160,7 +160,8 @@ impl Ways<'_> {
             true => wishes.login.over(beside),
             false => beside,
         };
-        let login = self.logins.of(&proxy, &beside, is_first)?;
+        let is_for_all = is_first && !wishes.is_own;
+        let login = self.logins.of(&proxy, &beside, is_for_all)?;
         let fields = named.map_or(&[][..], |named| &named.headers);
         let more = if is_first { &wishes.headers[..] } else { &[] };
         let own = named

@@ -1,7 +1,8 @@
 //! What may be wished of a tunnel: by flags, by the file as a whole, by one of its tunnels. The same in all three, nothing of it needed.
 //!
 //! [`Wishes::over`] lays one above another. What belongs together is taken together: a proxy's login, header fields and certificates
-//! are for the proxies that they stand beside, and go to no other that is named above them.
+//! are for the proxies that they stand beside, and go to no other that is named above them. Nor do those of flags, or the variable,
+//! go to proxies that one tunnel of the file names for itself: they were given for all.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +16,8 @@ use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, 
 pub(crate) struct Wishes {
     /// Proxies in a row, each a text with alternatives between commas; an empty text is none.
     pub(crate) proxies: Option<Vec<Place>>,
+    /// Whether one tunnel names those for itself: what is said of all tunnels' proxies is not about them.
+    pub(crate) is_own: bool,
     /// Who we are to the first of them.
     pub(crate) login: LoginWish,
     /// What a CONNECT to it carries.
@@ -88,6 +91,7 @@ impl Wishes {
         };
         Self {
             proxies: (!proxy.proxies.is_empty()).then(|| places().collect()),
+            is_own: false,
             login: LoginWish {
                 user: proxy.proxy_user.clone(),
                 file: proxy.proxy_password_file.clone(),
@@ -129,11 +133,15 @@ impl Wishes {
             None => below.clone(),
             Some(_) => Self::default(),
         };
+        // And what is said above of all proxies is not for those that a tunnel has for itself.
+        let nothing = Self::default();
+        let ours = if theirs.is_own { &nothing } else { self };
         Self {
             proxies: self.proxies.clone().or(theirs.proxies),
-            login: self.login.over(theirs.login),
-            headers: either(&self.headers, &theirs.headers),
-            proxy_tls: self.proxy_tls.over(theirs.proxy_tls),
+            is_own: self.is_own || theirs.is_own,
+            login: ours.login.over(theirs.login),
+            headers: either(&ours.headers, &theirs.headers),
+            proxy_tls: ours.proxy_tls.over(theirs.proxy_tls),
             no_proxy: self.no_proxy.clone().or_else(|| below.no_proxy.clone()),
             direct_fallback: self.direct_fallback.or(below.direct_fallback),
             target_tls: self.target_tls.or(below.target_tls),
@@ -146,6 +154,15 @@ impl Wishes {
             resolve: either(&self.resolve, &below.resolve),
             family: self.family.or(below.family),
         }
+    }
+}
+
+impl Wishes {
+    /// Whether there is anything in it about the first proxy.
+    pub(super) fn is_about_a_proxy(&self) -> bool {
+        self.login != LoginWish::default()
+            || !self.headers.is_empty()
+            || self.proxy_tls != TlsWish::default()
     }
 }
 
@@ -240,6 +257,36 @@ mod tests {
             .over(&with_proxy(Some("b:1"), None))
             .over(&file);
         assert_eq!(name(&over), None);
+    }
+
+    #[test]
+    fn what_is_said_of_all_proxies_is_not_for_those_of_one_tunnel() {
+        let all = Wishes {
+            headers: vec!["X-Token: t".parse().unwrap()],
+            proxy_tls: TlsWish {
+                insecure: Some(true),
+                ..TlsWish::default()
+            },
+            ..with_proxy(None, Some("flag:f"))
+        };
+        let own = Wishes {
+            is_own: true,
+            ..with_proxy(Some("b:1"), None)
+        };
+        let top = with_proxy(Some("a:1"), Some("file:x"));
+        let over = all.over(&own).over(&top);
+        assert_eq!(over, own);
+        let own = Wishes {
+            is_own: true,
+            ..with_proxy(Some("b:1"), Some("own:o"))
+        };
+        assert_eq!(all.over(&own).over(&top), own);
+        // Where -p takes the tunnel's place, they are for that.
+        let flags = Wishes {
+            proxies: with_proxy(Some("c:1"), None).proxies,
+            ..all
+        };
+        assert_eq!(flags.over(&own).over(&top), flags);
     }
 
     #[test]
