@@ -84,7 +84,8 @@ struct Chain {
 pub enum Errand {
     /// Any bytes: proxies are asked to connect.
     Tunnel,
-    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone.
+    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone. Where there is to be TLS
+    /// with the target, it is a tunnel like any other.
     Request,
 }
 
@@ -176,7 +177,9 @@ impl Upstream {
             let setback = setback(&error);
             (error, setback)
         };
-        if errand == Errand::Request && proxies.last().is_some_and(|last| last.is_http()) {
+        // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
+        let is_passed_on = errand == Errand::Request && !self.target_tls;
+        if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
             let reached = self
                 .connector
                 .connect_to_last_within(limit, &proxies, url)
