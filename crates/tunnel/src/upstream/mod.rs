@@ -7,6 +7,7 @@
 mod setback;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use setback::setback;
+use unasked::Unasked;
 
 /// The most ways that alternatives may come to: each of one place with each of the next.
 const MOST: usize = 16;
@@ -69,6 +71,8 @@ pub struct Upstream {
     limit: Duration,
     /// What a log calls the way without proxies.
     straight: Arc<str>,
+    /// Proxies that need not be asked what they want to see.
+    unasked: Unasked,
 }
 
 /// Proxies in a row.
@@ -121,6 +125,7 @@ impl Upstream {
             target_tls: options.target_tls,
             limit,
             straight: "direct".into(),
+            unasked: Unasked::default(),
         })
     }
 
@@ -227,6 +232,16 @@ impl Upstream {
     /// What makes the streams.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
+    }
+
+    /// Proxies that need not be asked what they want to see.
+    pub(crate) fn unasked(&self) -> &Unasked {
+        &self.unasked
+    }
+
+    /// For a connection to be there.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Ways> {
