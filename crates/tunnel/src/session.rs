@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use crate::live::Entry;
 use crate::local::{self, Answer, Asked, ForwardRequest, Local};
 use crate::record::Outcome;
-use crate::relay::{Early, End, Extent, Moved, relay};
-use crate::request;
+use crate::relay::{Early, End, Ended, Extent, Moved, relay};
+use crate::request::{self, Unsent};
 use crate::reserve::Warm;
 use crate::upstream::{Errand, Unreached, Upstream};
 use crate::waiting::{Left, while_it_waits};
@@ -101,7 +101,8 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
     let way = Box::pin(reach(tunnel, &asked));
     let reached = match while_it_waits(&mut client, &mut early, way).await {
         Ok(Ok(reached)) => reached,
-        Ok(Err(why)) => {
+        Ok(Err(Unsent::Idle)) => return Outcome::Ended(Ended::Idle),
+        Ok(Err(Unsent::Unreached(why))) => {
             asked.answer.unreached(&mut client, &why).await;
             return Outcome::Unreached(why);
         }
@@ -117,7 +118,7 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
 }
 
 /// The way to the target, or one that was gone before.
-async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unreached> {
+async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
     let warm = tunnel.warm.as_ref();
     let warm = warm.filter(|warm| *warm.target() == asked.target && asked.request.is_none());
     if let Some(taken) = warm.and_then(|warm| warm.take()) {
@@ -128,7 +129,7 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unreached> {
         });
     }
     if let (Answer::Request, Some(request)) = (asked.answer, &asked.request) {
-        let sent = request::send(&tunnel.upstream, request).await?;
+        let sent = request::send(&tunnel.upstream, request, tunnel.options.idle).await?;
         return Ok(Reached {
             end: sent.end,
             early: sent.early,
@@ -153,7 +154,7 @@ pub async fn join(
     target: &Target,
     upstream: &Upstream,
     idle: Option<Duration>,
-) -> Result<crate::relay::Ended, Unreached> {
+) -> Result<Ended, Unreached> {
     let found = upstream.reach(target, Errand::Tunnel).await?;
     let (end, early) = End::of(found.stream);
     let early = Early {

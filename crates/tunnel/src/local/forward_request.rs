@@ -4,6 +4,8 @@
 //! connection is one request. How long that is must be beyond doubt, since what follows it may be another request for another host,
 //! which this one's is not to get. The path goes on as it was written (section 7.7).
 
+use std::fmt;
+
 use haul_net::Target;
 use http::HeaderValue;
 use url::{Position, Url};
@@ -32,7 +34,7 @@ const HOP: [&str; 8] = [
 ];
 
 /// A request to pass on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct ForwardRequest {
     method: String,
     /// The host and port of its URL, as a field has them.
@@ -46,6 +48,16 @@ pub(crate) struct ForwardRequest {
     fields: Vec<(String, Vec<u8>)>,
     /// How much belongs to it behind its head.
     body: Extent,
+}
+
+impl fmt::Debug for ForwardRequest {
+    /// Without its path and fields, which are the client's secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForwardRequest")
+            .field("target", &self.target)
+            .field("body", &self.body)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ForwardRequest {
@@ -237,6 +249,32 @@ mod tests {
         assert_eq!(
             probe,
             "HEAD http://a.test:81/p?q HTTP/1.1\r\nHost: a.test:81\r\nConnection: close\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_a_client_says_is_no_part_of_a_message() {
+        let request = request("GET http://a.test/secret HTTP/1.1\r\nCookie: secret\r\n\r\n");
+        let text = format!("{request:?}");
+        assert!(
+            text.contains("a.test") && !text.contains("secret"),
+            "{text}"
+        );
+        let asked = super::super::Asked {
+            target: request.target().clone(),
+            answer: super::super::Answer::Request,
+            early: bytes::Bytes::from_static(b"secret"),
+            request: Some(request),
+        };
+        let early = crate::relay::Early {
+            up: asked.early.clone(),
+            down: asked.early.clone(),
+            ..Default::default()
+        };
+        let text = format!("{asked:?} {early:?}");
+        assert!(
+            text.contains("a.test") && !text.contains("secret"),
+            "{text}"
         );
     }
 

@@ -41,7 +41,6 @@ impl fmt::Display for Local {
 }
 
 /// What a client wants.
-#[derive(Debug)]
 pub(crate) struct Asked {
     /// Where to.
     pub(crate) target: Target,
@@ -51,6 +50,18 @@ pub(crate) struct Asked {
     pub(crate) early: Bytes,
     /// A request that an HTTP proxy takes as it is.
     pub(crate) request: Option<ForwardRequest>,
+}
+
+impl fmt::Debug for Asked {
+    /// Without what the client sent.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked")
+            .field("target", &self.target)
+            .field("answer", &self.answer)
+            .field("early", &self.early.len())
+            .field("request", &self.request)
+            .finish()
+    }
 }
 
 /// How a client hears whether its target was reached.

@@ -72,14 +72,10 @@ pub(super) struct Direction {
 }
 
 impl Direction {
-    /// One whose first bytes have come, and perhaps all.
-    pub(super) fn new(early: Bytes, is_ended: bool, extent: Extent) -> Self {
+    /// One whose first bytes have come.
+    pub(super) fn new(early: Bytes, extent: Extent) -> Self {
         Self {
-            stage: if is_ended {
-                Stage::Ending
-            } else {
-                Stage::Flowing
-            },
+            stage: Stage::Flowing,
             waiting: early,
             piped: Piped::default(),
             bulk: Bulk::default(),

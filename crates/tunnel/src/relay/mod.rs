@@ -17,6 +17,7 @@ mod gathering;
 mod pipe;
 mod socket;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -34,16 +35,25 @@ pub use extent::Extent;
 use socket::Errors;
 
 /// What came before the relay began, and goes first.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Early {
     /// From the client.
     pub up: Bytes,
     /// From the target.
     pub down: Bytes,
-    /// Whether the client has ended its side already.
-    pub up_ended: bool,
     /// How much of what the client says is for the target.
     pub extent: Extent,
+}
+
+impl fmt::Debug for Early {
+    /// Without the bytes, which are the peers' own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Early")
+            .field("up", &self.up.len())
+            .field("down", &self.down.len())
+            .field("extent", &self.extent)
+            .finish()
+    }
 }
 
 /// Relays until both directions have ended, one end is reset, or nothing has moved for `idle`; tells how it ended. What went which way is
@@ -93,8 +103,8 @@ async fn both(
     let (mut target_in, mut target_out) = target.split();
     let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
     let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
-    let mut up = Direction::new(early.up, early.up_ended, early.extent);
-    let mut down = Direction::new(early.down, false, Extent::ALL);
+    let mut up = Direction::new(early.up, early.extent);
+    let mut down = Direction::new(early.down, Extent::ALL);
     let mut idle = idle.map(Idle::new);
     poll_fn(|cx| {
         let first = up.poll(

@@ -7,6 +7,7 @@
 mod setback;
 #[cfg(test)]
 mod tests;
+mod unasked;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use setback::setback;
+use unasked::Unasked;
 
 /// The most ways that alternatives may come to: each of one place with each of the next.
 const MOST: usize = 16;
@@ -69,6 +71,8 @@ pub struct Upstream {
     limit: Duration,
     /// What a log calls the way without proxies.
     straight: Arc<str>,
+    /// Proxies that need not be asked what they want to see.
+    unasked: Unasked,
 }
 
 /// Proxies in a row.
@@ -84,7 +88,8 @@ struct Chain {
 pub enum Errand {
     /// Any bytes: proxies are asked to connect.
     Tunnel,
-    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone.
+    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone. Where there is to be TLS
+    /// with the target, it is a tunnel like any other.
     Request,
 }
 
@@ -120,6 +125,7 @@ impl Upstream {
             target_tls: options.target_tls,
             limit,
             straight: "direct".into(),
+            unasked: Unasked::default(),
         })
     }
 
@@ -180,7 +186,9 @@ impl Upstream {
             let setback = setback(&error);
             (error, setback)
         };
-        if errand == Errand::Request && proxies.last().is_some_and(|last| last.is_http()) {
+        // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
+        let is_passed_on = errand == Errand::Request && !self.target_tls;
+        if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
             let reached = self
                 .connector
                 .connect_to_last_within(limit, &proxies, url)
@@ -228,6 +236,16 @@ impl Upstream {
     /// What makes the streams.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
+    }
+
+    /// Proxies that need not be asked what they want to see.
+    pub(crate) fn unasked(&self) -> &Unasked {
+        &self.unasked
+    }
+
+    /// For a connection to be there.
+    pub(crate) fn limit(&self) -> Duration {
+        self.limit
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, Ways> {

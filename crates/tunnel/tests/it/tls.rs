@@ -221,3 +221,39 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
         assert!(other.asked().is_empty());
     }
 }
+
+#[tokio::test]
+async fn a_plain_request_is_secured_by_whatever_proxy() {
+    let authority = Authority::new();
+    let config = authority.issue(&["127.0.0.1"]).server(None);
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    let far = Far::doing(move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move {
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            let asked = head(&mut stream).await;
+            assert!(asked.starts_with("GET /x HTTP/1.1\r\n"), "{asked}");
+            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nsecured";
+            stream.write_all(answer).await.unwrap();
+            let _ = stream.shutdown().await;
+        }
+    })
+    .await;
+    let proxy = HttpProxy::builder().start().await;
+    for proxies in [by(&[]), by_one(&proxy.url())] {
+        let stand = Stand::of(
+            haul_tunnel::Local::Http,
+            UpstreamOptions {
+                target_tls: true,
+                tls: trusting(&authority, None),
+                ..proxies
+            },
+        );
+        let mut client = stand.call().await;
+        let request = format!("GET http://{}/x HTTP/1.1\r\n\r\n", far.address);
+        say(&mut client, request.as_bytes()).await;
+        let answer = String::from_utf8(heard(&mut client).await).unwrap();
+        assert!(answer.ends_with("secured"), "{answer}");
+    }
+    assert_eq!(proxy.asked()[0].method, "CONNECT");
+}

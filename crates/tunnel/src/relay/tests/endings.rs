@@ -68,7 +68,7 @@ async fn e7_an_end_waits_for_what_was_said_before_it() {
 }
 
 #[tokio::test]
-async fn early_bytes_come_first_and_an_early_end_after_them() {
+async fn early_bytes_come_first() {
     for kind in KINDS {
         let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
         let early = Early {
@@ -83,19 +83,6 @@ async fn early_bytes_come_first_and_an_early_end_after_them() {
         finish(&mut called).await;
         assert_eq!(heard(&mut called).await, b"first up, then up");
         assert_eq!(heard(&mut caller).await, b"first down, then down");
-        assert_eq!(running.ended().await, Ended::Closed);
-
-        let ((client, mut caller), (target, mut called)) = (end(kind).await, end(kind).await);
-        let early = Early {
-            up: Bytes::from_static(b"all of it"),
-            up_ended: true,
-            ..Early::default()
-        };
-        let running = Running::with(client, target, (early, None));
-        assert_eq!(heard(&mut called).await, b"all of it");
-        say(&mut called, b"answer").await;
-        finish(&mut called).await;
-        assert_eq!(heard(&mut caller).await, b"answer");
         assert_eq!(running.ended().await, Ended::Closed);
     }
 }

@@ -22,7 +22,7 @@ impl Way {
     async fn new() -> (Self, TcpStream, TcpStream) {
         let ((from, speaker), (to, listener)) = (tcp().await, tcp().await);
         let way = Self {
-            direction: Direction::new(Bytes::new(), false, Extent::ALL),
+            direction: Direction::new(Bytes::new(), Extent::ALL),
             from: End::Tcp(from),
             to: End::Tcp(to),
             moved: AtomicU64::new(0),
