@@ -16,6 +16,9 @@ use super::pipe::Piped;
 /// Bytes that are read at once. Shared by all relays of a thread.
 const ROOM: usize = 64 << 10;
 
+/// Bytes behind a request's end that are read, and dropped. The rest waits in its socket.
+const SURPLUS: usize = 1 << 20;
+
 /// Moves before the other tasks of the thread have their turn.
 const TURNS: usize = 16;
 
@@ -67,6 +70,10 @@ pub(super) struct Direction {
     extent: Extent,
     /// Whether what came before is known to be within that.
     is_measured: bool,
+    /// How much came that does not.
+    surplus: usize,
+    /// Whether that is more than the empty lines that some clients put behind a body.
+    is_followed: bool,
     /// Whether the stream was cut off, and has no end of its own.
     is_cut: bool,
 }
@@ -83,13 +90,37 @@ impl Direction {
             is_unflushed: false,
             extent,
             is_measured: extent.is_all(),
+            surplus: 0,
+            is_followed: false,
             is_cut: false,
         }
     }
 
     /// Whether nobody reads now where it comes from, and so nobody would learn that it broke.
     pub(super) fn is_deaf(&self) -> bool {
-        self.stage != Stage::Flowing || !self.waiting.is_empty() || !self.piped.is_empty()
+        let is_sated = self.surplus >= SURPLUS;
+        self.stage != Stage::Flowing || is_sated || self.has_waiting()
+    }
+
+    /// Whether all that goes on has gone, whatever else may come.
+    pub(super) fn is_satisfied(&self) -> bool {
+        self.is_done() || self.is_measured && self.extent.is_over() && !self.has_waiting()
+    }
+
+    /// Whether somebody waits for something that will not go on.
+    pub(super) fn is_followed(&self) -> bool {
+        self.is_followed && self.stage == Stage::Flowing
+    }
+
+    /// Nothing goes on any more, and the other end is told.
+    pub(super) fn end(&mut self) {
+        if self.stage == Stage::Flowing {
+            self.stage = Stage::Ending;
+        }
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty() || !self.piped.is_empty()
     }
 
     /// What seems to be the end of its stream from here on is not passed on.
@@ -135,6 +166,9 @@ impl Direction {
                 }
                 self.stage = Stage::Done;
                 continue;
+            }
+            if self.surplus >= SURPLUS {
+                return self.poll_flush(cx, to);
             }
             let came = match self.bulk.road() {
                 Road::Copy => {
@@ -272,12 +306,13 @@ impl Direction {
         }
     }
 
-    /// How many of these bytes go on. What comes behind the last that does is the end: nobody reads it.
+    /// How many of these bytes go on. What comes behind the last that does is nobody's, and no end of the stream: peers that see one
+    /// while they answer may think that nobody listens any more.
     fn measure(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         let length = self.extent.take(bytes).map_err(Fault::Reading)?;
-        if length < bytes.len() {
-            self.stage = Stage::Ending;
-        }
+        let more = &bytes[length..];
+        self.surplus = self.surplus.saturating_add(more.len());
+        self.is_followed |= more.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Ok(length)
     }
 

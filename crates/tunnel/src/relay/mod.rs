@@ -6,6 +6,9 @@
 //! through a [`pipe`](pipe) instead, without a copy ([`haul_plan::tunnel::Bulk`] decides). Ends that are no plain sockets - TLS, a
 //! terminal - are read and written by the same rules, without the pipe.
 //!
+//! A request that is passed on has an end that is not its connection's: what follows is dropped, and when its answer is over, so is the
+//! relay. A target that takes no more may have said why: that is handed on, and the client is given time to hear it.
+//!
 //! A reset is passed on as one, and as soon as it is seen: also when the direction that would have read it is held up.
 
 mod direction;
@@ -14,6 +17,7 @@ mod end_io;
 mod ended;
 mod extent;
 mod gathering;
+mod parting;
 mod pipe;
 mod socket;
 
@@ -32,6 +36,7 @@ use direction::{Direction, Fault};
 pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
 pub use extent::Extent;
+use parting::{Parting, last_words};
 use socket::Errors;
 
 /// What came before the relay began, and goes first.
@@ -71,8 +76,11 @@ pub async fn relay(
         target,
         is_closed: false,
     };
-    let ended = both(&mut ends.client, &mut ends.target, early, (moved, idle)).await;
-    ends.is_closed = !ended.is_abrupt();
+    let peers = (&mut ends.client, &mut ends.target);
+    let (ended, parting) = both(peers, early, (moved, idle)).await;
+    // Apart, like the last words: an idle relay is to be small.
+    Box::pin(parting.wait(&mut ends.client)).await;
+    ends.is_closed = !ended.is_abrupt() || parting == Parting::Told;
     ended
 }
 
@@ -94,63 +102,87 @@ impl Drop for Ends {
 }
 
 async fn both(
-    client: &mut End,
-    target: &mut End,
+    (client, target): (&mut End, &mut End),
     early: Early,
     (moved, idle): (&Moved, Option<Duration>),
-) -> Ended {
+) -> (Ended, Parting) {
     let (mut client_in, mut client_out) = client.split();
     let (mut target_in, mut target_out) = target.split();
     let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
     let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
+    let is_request = !early.extent.is_all();
     let mut up = Direction::new(early.up, early.extent);
     let mut down = Direction::new(early.down, Extent::ALL);
     let mut idle = idle.map(Idle::new);
-    poll_fn(|cx| {
-        let first = up.poll(
-            cx,
-            (&mut client_in, &mut target_out),
-            &moved.up,
-            down.is_done(),
-        );
-        if let Poll::Ready(Err(fault)) = first {
-            if matches!(fault, Fault::Writing(_)) {
-                // Its error was told once, and now its stream seems to end: that is none. What it had said before is handed on.
-                down.forgo_end();
-                let _ = down.poll(cx, (&mut target_in, &mut client_out), &moved.down, false);
+    let mut more = None;
+    // An error is the target's, which may have spoken before.
+    let ended = poll_fn(|cx| {
+        let to_target = (&mut client_in, &mut target_out);
+        let first = match up.poll(cx, to_target, &moved.up, down.is_done()) {
+            Poll::Ready(Err(Fault::Writing(error))) => return Poll::Ready(Err(error)),
+            Poll::Ready(Err(fault)) => {
+                return Poll::Ready(Ok(fault.at(Side::Client, Side::Target)));
             }
-            return Poll::Ready(fault.at(Side::Client, Side::Target));
-        }
-        let second = down.poll(
-            cx,
-            (&mut target_in, &mut client_out),
-            &moved.down,
-            up.is_done(),
-        );
-        match (first, second) {
-            (_, Poll::Ready(Err(fault))) => {
-                return Poll::Ready(fault.at(Side::Target, Side::Client));
+            first => first.is_ready(),
+        };
+        let to_client = (&mut target_in, &mut client_out);
+        match down.poll(cx, to_client, &moved.down, first) {
+            Poll::Ready(Err(Fault::Reading(error))) if is_request => {
+                return Poll::Ready(Err(error));
             }
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => return Poll::Ready(Ended::Closed),
+            Poll::Ready(Err(fault)) => {
+                return Poll::Ready(Ok(fault.at(Side::Target, Side::Client)));
+            }
+            // What a client says behind a request is nobody's.
+            Poll::Ready(Ok(())) if up.is_satisfied() => return Poll::Ready(Ok(Ended::Closed)),
             _ => {}
         }
         // Whoever reads from an end learns of its reset. Where nobody does, it is asked for.
         if up.is_deaf()
             && let Poll::Ready(error) = client_errors.as_mut().poll(cx)
         {
-            return Poll::Ready(Ended::broken(Side::Client, &error));
+            return Poll::Ready(Ok(Ended::broken(Side::Client, &error)));
         }
         if down.is_deaf()
             && let Poll::Ready(error) = target_errors.as_mut().poll(cx)
         {
-            return Poll::Ready(Ended::broken(Side::Target, &error));
+            let broken = Ended::broken(Side::Target, &error);
+            return Poll::Ready(if is_request { Err(error) } else { Ok(broken) });
         }
-        match &mut idle {
-            Some(idle) => idle.poll(cx, moved).map(|()| Ended::Idle),
-            None => Poll::Pending,
-        }
+        end_if_followed(cx, &mut up, (&mut more, moved));
+        let idle = idle.as_mut().map(|idle| idle.poll(cx, moved));
+        idle.map_or(Poll::Pending, |idle| idle.map(|()| Ok(Ended::Idle)))
     })
-    .await
+    .await;
+    match ended {
+        // It may talk on, but is not reset for it before it has heard all.
+        Ok(Ended::Closed) if !up.is_done() => (Ended::Closed, Parting::Told),
+        Ok(ended) => (ended, Parting::Now),
+        Err(error) => {
+            let ends = (&mut target_in, &mut client_out);
+            let parting = Box::pin(last_words(&mut down, ends, (moved, &error))).await;
+            (Ended::broken(Side::Target, &error), parting)
+        }
+    }
+}
+
+/// A client that said more behind its request waits for an answer to that. Where the first one's seems to be over for so long, the target
+/// is one that keeps its connections whatever it is told: it hears the end then, and so does the client.
+const FOLLOWED: Duration = Duration::from_secs(10);
+
+fn end_if_followed(
+    cx: &mut Context<'_>,
+    up: &mut Direction,
+    (more, moved): (&mut Option<Box<Idle>>, &Moved),
+) {
+    if !up.is_followed() || moved.down() == 0 {
+        return;
+    }
+    let more = more.get_or_insert_with(|| Box::new(Idle::new(FOLLOWED)));
+    if more.poll(cx, moved).is_ready() {
+        up.end();
+        cx.waker().wake_by_ref();
+    }
 }
 
 impl Fault {

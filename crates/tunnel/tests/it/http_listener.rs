@@ -135,7 +135,10 @@ async fn a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
                 .into_iter()
                 .filter(|asked| asked.status == 407);
             let refused: Vec<_> = refused.map(|asked| asked.method).collect();
-            assert!(refused.len() == asks && !refused.iter().any(|method| method == "POST"), "{refused:?}");
+            assert!(
+                refused.len() == asks && !refused.iter().any(|method| method == "POST"),
+                "{refused:?}"
+            );
         }
     }
 }
@@ -202,7 +205,8 @@ async fn keeping() -> (Far, std::sync::Arc<std::sync::Mutex<Vec<u8>>>) {
     (far, told)
 }
 
-#[tokio::test]
+/// The host is one that keeps its connections, against what it is told: the client is not left waiting.
+#[tokio::test(start_paused = true)]
 async fn another_request_on_the_same_connection_never_reaches_the_first_ones_host() {
     let second = b"GET http://bank.test/ HTTP/1.1\r\nCookie: mine\r\n\r\n";
     for is_by_proxy in [false, true] {

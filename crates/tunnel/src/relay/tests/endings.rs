@@ -88,7 +88,7 @@ async fn early_bytes_come_first() {
 }
 
 #[tokio::test]
-async fn what_is_behind_a_request_goes_nowhere_and_ends_it() {
+async fn what_is_behind_a_request_goes_nowhere_and_is_no_end() {
     let second = b"GET http://other.test/ HTTP/1.1\r\n\r\n";
     for (extent, body) in [
         (Extent::bytes(0), &b""[..]),
@@ -106,15 +106,53 @@ async fn what_is_behind_a_request_goes_nowhere_and_ends_it() {
                     ..Early::default()
                 };
                 let said = early.up.len();
-                let running = Running::with(client, target, (early, None));
+                let mut running = Running::with(client, target, (early, None));
                 say(&mut caller, &all[said..]).await;
-                assert_eq!(heard(&mut called).await, body, "{extent:?} {said}");
+                assert_eq!(next(&mut called, body.len()).await, body);
                 say(&mut called, b"answer").await;
-                finish(&mut called).await;
                 assert_eq!(next(&mut caller, 6).await, b"answer");
+                running.goes_on();
+                finish(&mut called).await;
+                assert_eq!(heard(&mut caller).await, b"");
+                // Nothing more was said to it, not even an end, before it ended.
+                drop(caller);
                 assert_eq!(running.ended().await, Ended::Closed);
+                assert_eq!(heard(&mut called).await, b"", "{extent:?} {said}");
             }
         }
+    }
+}
+
+/// It says more than would ever be read, does not hear before all is said, and hears everything.
+#[tokio::test]
+async fn an_answer_arrives_whole_however_much_is_behind_its_request() {
+    for behind in [2, 100_000, 3 << 20] {
+        let ((client, caller), (target, mut called)) = (tcp().await, tcp().await);
+        let early = Early {
+            up: Bytes::from_static(b"\r\n"),
+            extent: Extent::bytes(0),
+            ..Early::default()
+        };
+        let running = Running::with(End::Tcp(client), End::Tcp(target), (early, None));
+        let (mut hearing, mut saying) = caller.into_split();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            // It may be more than is taken.
+            let _ = saying.write_all(&vec![b'x'; behind]).await;
+            std::future::pending::<()>().await;
+        });
+        tasks.spawn(async move {
+            let all = vec![7; 4 << 20];
+            let half = all.len() / 2;
+            called.write_all(&all[..half]).await.unwrap();
+            // Who sees an end now would not go on.
+            let now = called.try_read(&mut [0; 1]);
+            assert_eq!(now.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            called.write_all(&all[half..]).await.unwrap();
+        });
+        let all = heard(&mut hearing).await;
+        assert!(all.len() == 4 << 20, "{behind}: {}", all.len());
+        assert_eq!(running.ended().await, Ended::Closed);
     }
 }
 

@@ -150,3 +150,51 @@ async fn e8_last_words_before_a_reset_are_handed_on_and_no_end_is() {
     assert_eq!(next(&mut caller, 12).await, b"413 too much");
     assert_eq!(error(&mut caller).await, ConnectionReset);
 }
+
+/// The client is slow, and talks on: it hears everything nevertheless, in both of the ways in which a server leaves.
+#[tokio::test]
+async fn e8_a_long_answer_before_the_body_was_read_arrives_whole() {
+    let all = vec![7; 1 << 20];
+    for (has_ended, extent) in [
+        (false, Extent::ALL),
+        (true, Extent::ALL),
+        (false, Extent::bytes(u64::MAX)),
+        (true, Extent::bytes(u64::MAX)),
+    ] {
+        let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
+        let early = Early {
+            extent,
+            ..Early::default()
+        };
+        let running = Running::with(End::Tcp(client), End::Tcp(target), (early, None));
+        fill(&mut caller).await;
+        // All of it is at the relay before that can notice the reset.
+        let saying = async {
+            say(&mut called, &all).await;
+            if has_ended {
+                finish(&mut called).await;
+            }
+        };
+        let half = next(&mut caller, all.len() / 2);
+        let (half, ()) = tokio::join!(half, saying);
+        let mut heard = half;
+        drop(called);
+        let mut room = vec![0; 4096];
+        let is_ended = loop {
+            match within(LIMIT, caller.read(&mut room)).await {
+                Ok(0) => break true,
+                Ok(count) => heard.extend_from_slice(&room[..count]),
+                Err(_) => break false,
+            }
+        };
+        drop(caller);
+        let ended = running.ended().await;
+        assert_eq!(ended, Ended::Reset(Side::Target), "{has_ended}");
+        if has_ended {
+            assert!(is_ended && heard.len() == all.len(), "{}", heard.len());
+        } else {
+            // What had not left the server when it closed is lost, and no end says otherwise.
+            assert!(!is_ended && heard.len() >= all.len() / 2);
+        }
+    }
+}
