@@ -3,7 +3,7 @@
 //! Each direction is a [`Direction`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to its own
 //! end. Both are polled by one task, so an idle relay is a few hundred bytes and no buffer: what is read goes through a buffer of the
 //! thread's, and only what the other end does not take at once is kept. A direction that keeps filling that buffer moves its bytes
-//! through a [`pipe`](pipe) instead, without a copy ([`haul_plan::tunnel::Bulk`] decides). Ends that are no plain sockets - TLS, a
+//! through a [`pipe`] instead, without a copy ([`haul_plan::tunnel::Bulk`] decides). Ends that are no plain sockets - TLS, a
 //! terminal - are read and written by the same rules, without the pipe.
 //!
 //! A request that is passed on has an end that is not its connection's: what follows is dropped, and when its answer is over, so is the
