@@ -38,6 +38,7 @@ pub use ended::{Ended, Moved, Side};
 pub use extent::Extent;
 use parting::{Parting, last_words};
 use socket::Errors;
+pub(crate) use socket::Socket;
 
 /// What came before the relay began, and goes first.
 #[derive(Default)]

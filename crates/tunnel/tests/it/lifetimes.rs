@@ -232,6 +232,27 @@ async fn e10_a_client_that_is_done_speaking_is_no_client_that_left() {
     assert!(stand.lines.line(0).await.contains("\"closed\""));
 }
 
+/// It waits for a target that speaks first, as mail servers do; until it leaves as well.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn e10_a_client_that_says_nothing_and_listens_is_no_client_that_left() {
+    let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let proxy = slow(&answers, &left).await;
+    let stand = Stand::to(target("far.test:22"), by_one(&proxy.proxy()));
+    let mut client = stand.call().await;
+    client.shutdown().await.unwrap();
+    until(|| proxy.accepted() == 1).await;
+    answers.notify_one();
+    assert_eq!(heard(&mut client).await, b"");
+    assert!(stand.lines.line(0).await.contains("\"closed\""));
+    let mut client = stand.call().await;
+    client.shutdown().await.unwrap();
+    until(|| proxy.accepted() == 2).await;
+    drop(client);
+    within(LIMIT, left.notified()).await;
+    assert!(stand.lines.line(1).await.contains("\"left\""));
+}
+
 #[tokio::test]
 async fn e10_much_that_is_said_meanwhile_is_kept_in_its_order() {
     let (answers, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

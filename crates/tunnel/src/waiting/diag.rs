@@ -1,0 +1,101 @@
+//! `sock_diag(7)`: what the system knows of one TCP socket of this machine, asked by its two addresses.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// `SOCK_DIAG_BY_FAMILY`, of the message and of its answer.
+const BY_FAMILY: u16 = 20;
+
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 1;
+
+/// `IPPROTO_TCP`.
+const TCP: u8 = 6;
+
+/// A message's head: `struct nlmsghdr`.
+const HEAD: usize = 16;
+
+/// What is asked: `struct inet_diag_req_v2`.
+const ASKED: usize = 56;
+
+/// Where an answer, `struct inet_diag_msg`, has its inode.
+const INODE: usize = HEAD + 68;
+
+/// The inode of the socket at `at` that is connected to `to`: 0 when no process holds it any more. `None` when there is none here, or
+/// the system does not tell.
+pub(super) fn inode(at: SocketAddr, to: SocketAddr) -> Option<u32> {
+    let kind = (SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG));
+    let netlink = rustix::net::socket_with(AddressFamily::NETLINK, kind.0, kind.1, kind.2).ok()?;
+    let asked = question(at, to)?;
+    let system = SocketAddrNetlink::new(0, 0);
+    rustix::net::sendto(&netlink, &asked, SendFlags::empty(), &system).ok()?;
+    let mut answer = [0; 512];
+    // The answer was there before the question's call was over.
+    let (read, _) = rustix::net::recv(&netlink, &mut answer[..], RecvFlags::DONTWAIT).ok()?;
+    told(&answer[..read.min(answer.len())])
+}
+
+fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
+    let (at_ip, to_ip) = (at.ip().to_canonical(), to.ip().to_canonical());
+    let family = match (at_ip, to_ip) {
+        (IpAddr::V4(_), IpAddr::V4(_)) => AddressFamily::INET,
+        (IpAddr::V6(_), IpAddr::V6(_)) => AddressFamily::INET6,
+        _ => return None,
+    };
+    let mut asked = [0; HEAD + ASKED];
+    let mut put = |from: usize, bytes: &[u8]| asked[from..from + bytes.len()].copy_from_slice(bytes);
+    put(0, &u32::try_from(HEAD + ASKED).ok()?.to_ne_bytes());
+    put(4, &BY_FAMILY.to_ne_bytes());
+    put(6, &REQUEST.to_ne_bytes());
+    put(HEAD, &[u8::try_from(family.as_raw()).ok()?, TCP]);
+    // In any state.
+    put(HEAD + 4, &u32::MAX.to_ne_bytes());
+    put(HEAD + 8, &at.port().to_be_bytes());
+    put(HEAD + 10, &to.port().to_be_bytes());
+    for (from, ip) in [(HEAD + 12, at_ip), (HEAD + 28, to_ip)] {
+        match ip {
+            IpAddr::V4(ip) => put(from, &ip.octets()),
+            IpAddr::V6(ip) => put(from, &ip.octets()),
+        }
+    }
+    // Of any interface, and whichever socket it is (`INET_DIAG_NOCOOKIE`).
+    put(HEAD + 48, &[0xff; 8]);
+    Some(asked)
+}
+
+fn told(answer: &[u8]) -> Option<u32> {
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    let inode = answer.get(INODE..INODE + 4)?.try_into().ok()?;
+    // Anything else is an error: there is no such socket.
+    (kind == BY_FAMILY).then(|| u32::from_ne_bytes(inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_answer_tells_nothing() {
+        let mut answer = [0; INODE + 4];
+        assert_eq!(told(&answer), None);
+        answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+        answer[INODE] = 7;
+        assert_eq!(told(&answer), Some(u32::from_ne_bytes([7, 0, 0, 0])));
+        for length in 0..answer.len() {
+            assert_eq!(told(&answer[..length]), None);
+        }
+    }
+
+    #[test]
+    fn one_socket_is_of_one_family() {
+        let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 1);
+        assert_eq!(question(at("::1"), at("127.0.0.1")), None);
+        // A listener of both families names its IPv4 clients so.
+        assert_eq!(
+            question(at("::ffff:127.0.0.1"), at("::ffff:127.0.0.2")),
+            question(at("127.0.0.1"), at("127.0.0.2"))
+        );
+    }
+}
