@@ -17,19 +17,16 @@ use rustls::{
     AlertDescription, CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct,
     InconsistentKeys, InvalidMessage, SignatureScheme,
 };
-use tokio::io::BufReader;
 use tokio_rustls::TlsConnector;
 use url::Url;
 
 use crate::connector::Stream;
 use crate::error::{ConfigError, Error, Kind, TlsProblem};
 use crate::offered::{Configs, Peer};
+use crate::records::Records;
 use crate::standing::Standing;
+use crate::tls_words::{Told, of_handshake};
 use crate::trust::{self, TrustedFiles, certificates, is_authority};
-
-/// How many bytes are read from a socket at once. The TLS library asks for four to sixteen kilobytes at a time, which would be
-/// a system call each. A little more than the largest low-water mark, so that one call empties the socket.
-const RECORDS: usize = 288 * 1024;
 
 /// What a user says about TLS.
 #[derive(Debug, Clone, Default)]
@@ -159,7 +156,7 @@ impl Tls {
         let name =
             name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).because(e))?;
         match TlsConnector::from(config)
-            .connect(name, BufReader::with_capacity(RECORDS, stream))
+            .connect(name, Records::new(stream))
             .await
         {
             Ok(stream) => Some(Stream::Tls(Box::new(stream)))
@@ -168,7 +165,10 @@ impl Tls {
             Err(error) => Err(match kind(&error, peer.offer) {
                 // All that rustls adds is how that looks from within.
                 kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
-                kind => Error::new(kind, url).because(error),
+                kind => match of_handshake(error) {
+                    Some(words) => Error::new(kind, url).because(words),
+                    None => Error::new(kind, url),
+                },
             }),
         }
     }
@@ -288,9 +288,9 @@ pub(crate) fn refused_certificate(error: &(dyn StdError + 'static)) -> bool {
         let wrapped = error.downcast_ref::<io::Error>();
         let inner = wrapped
             .and_then(io::Error::get_ref)
-            .and_then(|inner| inner.downcast_ref());
-        if let Some(rustls::Error::AlertReceived(alert)) = inner {
-            return is_about_us(*alert);
+            .and_then(|inner| inner.downcast_ref::<Told>());
+        if let Some(alert) = inner.and_then(Told::alert) {
+            return is_about_us(alert);
         }
         next = error.source();
     }

@@ -144,8 +144,7 @@ impl Client {
         let url = way.url;
         match way.forwarder() {
             Some(proxy) if answer.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                let realm = Challenges::of(answer.headers.get_all(PROXY_AUTHENTICATE)).realm();
-                Err(Error::new(Kind::ProxyAuth(realm), url).through(proxy))
+                Err(Connector::unwelcome((proxy, &answer.headers), true, url))
             }
             Some(proxy) if is_proxys_own(answer.status, &answer.headers) => {
                 let refused = Kind::ProxyRefused(Some(answer.status));

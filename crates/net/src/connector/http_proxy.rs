@@ -40,6 +40,13 @@ struct Head {
 #[error("it says {0:?}")]
 struct Said(String);
 
+/// What it asks for was not shown.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it asked when the request had been sent, which cannot be sent twice; the next one will show them"
+)]
+struct Late;
+
 /// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new connection if need be. Nothing of
 /// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
 /// `sessions` remembers that for later tunnels.
@@ -81,13 +88,7 @@ where
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
         status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            let error = Error::new(Kind::ProxyAuth(head.challenges.realm()), url);
-            Err(match head.challenges.unspoken() {
-                Some(ways) => error.because(ways),
-                None => error,
-            })
-        }
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(unwelcome(&head.challenges, false, url)),
         status => {
             let error = Error::new(Kind::ProxyRefused(Some(status)), url);
             Err(match head.said {
@@ -95,6 +96,16 @@ where
                 None => error,
             })
         }
+    }
+}
+
+/// The proxy wants to see credentials, or others; or has asked too late.
+pub(super) fn unwelcome(challenges: &Challenges, is_late: bool, url: &Url) -> Error {
+    let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
+    match challenges.unspoken() {
+        Some(ways) => error.because(ways),
+        None if is_late => error.because(Late),
+        None => error,
     }
 }
 

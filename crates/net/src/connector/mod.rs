@@ -133,6 +133,15 @@ impl Connector {
             .retried(&proxy.key(), (&challenges, shown), (login, request))
     }
 
+    /// What a proxy's 407, with these fields, is to whoever has nothing else to show it. `is_shown` is whether it has seen the login, if
+    /// there is one; a request that cannot be sent twice may be asked too late.
+    #[must_use]
+    pub fn unwelcome((proxy, fields): (&Proxy, &HeaderMap), is_shown: bool, url: &Url) -> Error {
+        let challenges = Challenges::of(fields.get_all(PROXY_AUTHENTICATE));
+        let is_late = proxy.login.is_some() && !is_shown;
+        http_proxy::unwelcome(&challenges, is_late, url).through(proxy)
+    }
+
     /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors

@@ -5,12 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use super::tcp::{Gauge, Tcp};
+use crate::records::Records;
 use crate::tls::refused_certificate;
+use crate::tls_words::reworded;
 
 /// A stream to a peer.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ pub enum Stream {
     /// Plain TCP.
     Tcp(Tcp),
     /// TLS over any stream, a proxy's tunnel among them.
-    Tls(Box<TlsStream<BufReader<Self>>>),
+    Tls(Box<TlsStream<Records<Self>>>),
     /// A stream of which some bytes were read already, with a proxy's answer: they come first.
     Rewound(Bytes, Box<Self>),
 }
@@ -29,7 +31,7 @@ impl Stream {
     pub fn gauge(&self) -> Gauge {
         match self {
             Self::Tcp(stream) => stream.gauge(),
-            Self::Tls(stream) => stream.get_ref().0.get_ref().gauge(),
+            Self::Tls(stream) => stream.get_ref().0.stream().gauge(),
             Self::Rewound(_, stream) => stream.gauge(),
         }
     }
@@ -39,7 +41,7 @@ impl Stream {
     pub fn socket(&self) -> &TcpStream {
         match self {
             Self::Tcp(stream) => stream.socket(),
-            Self::Tls(stream) => stream.get_ref().0.get_ref().socket(),
+            Self::Tls(stream) => stream.get_ref().0.stream().socket(),
             Self::Rewound(_, stream) => stream.socket(),
         }
     }
@@ -84,10 +86,11 @@ impl AsyncRead for Stream {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => {
                 let read = Pin::new(stream.as_mut()).poll_read(cx, buffer);
+                let read = read.map_err(reworded);
                 if let Poll::Ready(Err(error)) = &read
                     && refused_certificate(error)
                 {
-                    stream.get_ref().0.get_ref().gauge().refuse();
+                    stream.get_ref().0.stream().gauge().refuse();
                 }
                 read
             }
