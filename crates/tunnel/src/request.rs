@@ -1,27 +1,29 @@
 //! A request that is passed on: to its origin, or to a proxy that takes it as it is and may want a login first.
 //!
-//! With a login the proxy's first answer is looked at before the client sees it: what a 407 asks for is shown, over a new connection. A
-//! request with a body cannot be sent twice, so where it is not known for certain what the proxy wants to see, a request without one asks: a
-//! password will do whenever it is shown, and a nonce that is remembered may have been used up by others.
+//! With a login the proxy's first answer is looked at before anything of it is for the client: what a 407 asks for is shown, over a new
+//! connection. A request with a body cannot be sent twice, so where it is not known for certain what the proxy wants to see, a request
+//! without one asks: a password will do whenever it is shown, and a nonce that is remembered may have been used up by others.
+//!
+//! A 407 that is left is never the client's to answer: what it would say to its proxy it says to us, and we pass none of it on. So it is
+//! our error, as when a CONNECT is refused.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use haul_net::{ASKS, Authorization, Proxy};
+use haul_net::{ASKS, Authorization, Connector, Proxy};
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use url::Url;
 
-use crate::local::ForwardRequest;
-use crate::relay::End;
+use crate::local::{AnswerHead, ForwardRequest};
+use crate::relay::{End, Heard, Listener};
 use crate::upstream::{Errand, Found, Unreached, Upstream};
 
 /// Bytes of a proxy's head that are looked at.
 const HEAD: usize = 64 << 10;
-
-/// Fields of it.
-const FIELDS: usize = 128;
 
 /// An end on which a request was sent.
 #[derive(Debug)]
@@ -29,7 +31,22 @@ pub(crate) struct Sent {
     pub(crate) end: End,
     /// What came of the answer already.
     pub(crate) early: Bytes,
-    pub(crate) via: std::sync::Arc<str>,
+    pub(crate) via: Arc<str>,
+    /// Bytes of the head that was sent.
+    pub(crate) head: usize,
+    /// Who hears the answer before the client does.
+    pub(crate) listener: Listener,
+}
+
+/// Whose answer it will be.
+#[derive(Clone)]
+struct Asker {
+    upstream: Arc<Upstream>,
+    request: ForwardRequest,
+    /// The proxy that takes the request as it is; an origin has no questions.
+    proxy: Option<Proxy>,
+    /// What errors speak of.
+    url: Url,
 }
 
 /// Why a request was not sent, or has no answer.
@@ -59,19 +76,25 @@ enum First {
 
 /// Sends a request's head to wherever it is taken. Whoever has to be heard before the client is waited for `idle` at most.
 pub(crate) async fn send(
-    upstream: &Upstream,
+    upstream: &Arc<Upstream>,
     request: &ForwardRequest,
     idle: Option<Duration>,
 ) -> Result<Sent, Unsent> {
     let found = upstream.reach(request.target(), Errand::Request).await?;
-    let Some(proxy) = found.forwarders.last().cloned() else {
-        return sent(found, request.for_origin(), idle).await;
+    let asker = Asker {
+        upstream: Arc::clone(upstream),
+        request: request.clone(),
+        proxy: found.forwarders.last().cloned(),
+        url: found.url.clone(),
+    };
+    let Some(proxy) = asker.proxy.clone() else {
+        return asker.sent(found, None, idle).await;
     };
     if proxy.login.is_none() {
-        return sent(found, request.for_proxy(None), idle).await;
+        return asker.sent(found, None, idle).await;
     }
     if request.body().is_over() {
-        return exchange(upstream, found, (&proxy, request, idle)).await;
+        return exchange(&asker, found, (&proxy, idle)).await;
     }
     let (method, url) = request.line();
     let known = upstream
@@ -82,47 +105,58 @@ pub(crate) async fn send(
         Some(known) => (found, Some(known)),
         None if upstream.unasked().is_known(&proxy, request.target()) => (found, None),
         None => {
-            let shown = probe(upstream, found, (&proxy, request)).await;
+            let shown = probe(&asker, found, &proxy).await?;
             let found = upstream.reach(request.target(), Errand::Request).await?;
             (found, shown)
         }
     };
-    let shown = shown.as_ref().map(Authorization::value);
-    sent(found, request.for_proxy(shown), idle).await
+    asker.sent(found, shown.as_ref(), idle).await
 }
 
 /// Asks what a proxy wants to see with a request, by another that has no body. One that does not say so in time is shown nothing.
 async fn probe(
-    upstream: &Upstream,
+    asker: &Asker,
     found: Found,
-    (proxy, request): (&Proxy, &ForwardRequest),
-) -> Option<Authorization> {
-    let probe = request.probe().for_proxy(None);
+    proxy: &Proxy,
+) -> Result<Option<Authorization>, Unreached> {
+    let (upstream, request) = (&asker.upstream, &asker.request);
+    let probe = Asker {
+        request: request.probe(),
+        ..asker.clone()
+    };
     let limit = Some(upstream.limit());
-    let mut probed = sent(found, probe, limit).await.ok()?;
-    let first = within(limit, first(&mut probed)).await.ok()?;
+    let Ok(mut probed) = probe.sent(found, None, limit).await else {
+        return Ok(None);
+    };
+    let Ok(first) = within(limit, first(&mut probed)).await else {
+        return Ok(None);
+    };
     learn(upstream, (proxy, request), &first);
     let First::Challenge(fields) = first else {
-        return None;
+        return Ok(None);
     };
     let (method, url) = request.line();
     let connector = upstream.connector();
-    connector.challenged((proxy, &fields), None, (method, &url))
+    match connector.challenged((proxy, &fields), None, (method, &url)) {
+        Some(shown) => Ok(Some(shown)),
+        // It would not take the body either.
+        None => Err(Connector::unwelcome((proxy, &fields), true, &asker.url).into()),
+    }
 }
 
 /// Sends a request without a body until the proxy is content with what it is shown, or not to be content.
 async fn exchange(
-    upstream: &Upstream,
+    asker: &Asker,
     mut found: Found,
-    (proxy, request, idle): (&Proxy, &ForwardRequest, Option<Duration>),
+    (proxy, idle): (&Proxy, Option<Duration>),
 ) -> Result<Sent, Unsent> {
+    let (upstream, request) = (&asker.upstream, &asker.request);
     let connector = upstream.connector();
     let (method, url) = request.line();
     let line = (method, url.as_str());
     let mut shown = connector.authorization(proxy, line);
     for _ in 1..ASKS {
-        let head = request.for_proxy(shown.as_ref().map(Authorization::value));
-        let mut sent = sent(found, head, idle).await?;
+        let mut sent = asker.sent(found, shown.as_ref(), idle).await?;
         let first = within(idle, first(&mut sent)).await?;
         if shown.is_none() {
             learn(upstream, (proxy, request), &first);
@@ -132,13 +166,67 @@ async fn exchange(
         };
         shown = connector.challenged((proxy, &fields), shown.as_ref(), line);
         if shown.is_none() {
-            return Ok(sent);
+            let error = Connector::unwelcome((proxy, &fields), true, &asker.url);
+            return Err(Unreached::from(error).into());
         }
         found = upstream.reach(request.target(), Errand::Request).await?;
     }
-    // Whatever it says now, the client hears it.
-    let shown = shown.as_ref().map(Authorization::value);
-    sent(found, request.for_proxy(shown), idle).await
+    // Whatever it says now is its last word.
+    asker.sent(found, shown.as_ref(), idle).await
+}
+
+impl Asker {
+    /// Writes the head, with what it shows. That a peer does not take it is seen by whoever reads the answer; one that takes its time is
+    /// given up.
+    async fn sent(
+        &self,
+        found: Found,
+        shown: Option<&Authorization>,
+        limit: Option<Duration>,
+    ) -> Result<Sent, Unsent> {
+        let head = match self.proxy {
+            Some(_) => self.request.for_proxy(shown.map(Authorization::value)),
+            None => self.request.for_origin(),
+        };
+        let (mut end, early) = End::of(found.stream);
+        let writing = async {
+            let _ = end.write_all(&head).await;
+            let _ = end.flush().await;
+        };
+        within(limit, writing).await?;
+        Ok(Sent {
+            end,
+            early,
+            via: found.via,
+            head: head.len(),
+            listener: self.listener(shown.is_some()),
+        })
+    }
+
+    /// Who makes out whether an answer is the client's.
+    fn listener(&self, is_shown: bool) -> Listener {
+        let (method, url) = self.request.line();
+        let (method, target) = (method.to_owned(), self.request.target().clone());
+        let (upstream, speaks_of) = (Arc::clone(&self.upstream), self.url.clone());
+        let proxy = self.proxy.clone();
+        Listener::new(move |said| match (AnswerHead::of(said), &proxy) {
+            (AnswerHead::Part, _) => Heard::Part,
+            (AnswerHead::Interim(length), _) => Heard::Before(length),
+            (AnswerHead::Answer(length, words), _) => Heard::Words(length, words),
+            (AnswerHead::Challenge(fields), Some(proxy)) => {
+                if !is_shown {
+                    // Remembered for the next.
+                    let connector = upstream.connector();
+                    let _ = connector.challenged((proxy, &fields), None, (&method, &url));
+                    upstream.unasked().learn((proxy, &target), true);
+                }
+                let error = Connector::unwelcome((proxy, &fields), is_shown, &speaks_of);
+                Heard::Refused(Box::new(error))
+            }
+            // An origin that says 407 is odd, and no proxy of ours.
+            (AnswerHead::Challenge(_) | AnswerHead::Nothing, _) => Heard::Whatever,
+        })
+    }
 }
 
 /// Remembers what a proxy made of a request that showed it nothing.
@@ -151,21 +239,6 @@ fn learn(upstream: &Upstream, (proxy, request): (&Proxy, &ForwardRequest), first
     upstream
         .unasked()
         .learn((proxy, request.target()), has_asked);
-}
-
-/// Writes a head. That a peer does not take it is seen by whoever reads the answer; one that takes its time is given up.
-async fn sent(found: Found, head: Vec<u8>, limit: Option<Duration>) -> Result<Sent, Unsent> {
-    let (mut end, early) = End::of(found.stream);
-    let writing = async {
-        let _ = end.write_all(&head).await;
-        let _ = end.flush().await;
-    };
-    within(limit, writing).await?;
-    Ok(Sent {
-        end,
-        early,
-        via: found.via,
-    })
 }
 
 /// Waits for something as long as that is allowed.
@@ -193,23 +266,10 @@ async fn first(sent: &mut Sent) -> First {
 
 /// What a head says, once it is whole. What is no head is for the client to judge.
 fn judged(bytes: &[u8]) -> Option<First> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
-    let mut response = httparse::Response::new(&mut fields);
-    match response.parse(bytes) {
-        Ok(httparse::Status::Partial) => None,
-        Ok(httparse::Status::Complete(_)) if response.code == Some(407) => {
-            let fields = response.headers.iter().filter_map(|field| {
-                let name = http::HeaderName::from_bytes(field.name.as_bytes()).ok()?;
-                Some((name, http::HeaderValue::from_bytes(field.value).ok()?))
-            });
-            // Several of a name are several challenges.
-            let mut map = HeaderMap::new();
-            for (name, value) in fields {
-                map.append(name, value);
-            }
-            Some(First::Challenge(map))
-        }
-        Ok(httparse::Status::Complete(_)) => Some(First::Content),
-        Err(_) => Some(First::Nothing),
+    match AnswerHead::of(bytes) {
+        AnswerHead::Part => None,
+        AnswerHead::Challenge(fields) => Some(First::Challenge(fields)),
+        AnswerHead::Interim(_) | AnswerHead::Answer(..) => Some(First::Content),
+        AnswerHead::Nothing => Some(First::Nothing),
     }
 }

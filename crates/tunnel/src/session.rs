@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::live::Entry;
 use crate::local::{self, Answer, Asked, ForwardRequest, Local};
 use crate::record::Outcome;
-use crate::relay::{Early, End, Ended, Extent, Moved, relay};
+use crate::relay::{Early, End, Ended, Extent, Listener, Moved, relay};
 use crate::request::{self, Unsent};
 use crate::reserve::Warm;
 use crate::upstream::{Errand, Unreached, Upstream};
@@ -72,6 +72,8 @@ struct Reached {
     end: End,
     early: Bytes,
     via: Arc<str>,
+    /// Of a request that was passed on: bytes of its head, and who hears the answer first.
+    request: Option<(usize, Listener)>,
 }
 
 /// Serves one client to the end.
@@ -113,8 +115,21 @@ pub(crate) async fn serve(mut client: End, tunnel: &Tunnel, entry: &Entry) -> Ou
         return Outcome::Left;
     }
     early.down = reached.early;
+    if let Some((head, listener)) = reached.request {
+        entry.moved().began(head);
+        early.listener = Some(listener);
+    }
     let idle = tunnel.options.idle;
-    Outcome::Ended(relay(client, reached.end, early, (entry.moved(), idle)).await)
+    match relay(client, reached.end, early, (entry.moved(), idle)).await {
+        Ok(ended) => Outcome::Ended(ended),
+        Err(refused) => {
+            let (mut client, error) = refused.into_parts();
+            let why = Unreached::from(error);
+            // Apart, as the way was.
+            Box::pin(asked.answer.unreached(client.end(), &why)).await;
+            Outcome::Unreached(why)
+        }
+    }
 }
 
 /// The way to the target, or one that was gone before.
@@ -126,6 +141,7 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
             end: taken.end,
             early: taken.early,
             via: taken.via,
+            request: None,
         });
     }
     if let (Answer::Request, Some(request)) = (asked.answer, &asked.request) {
@@ -134,6 +150,7 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
             end: sent.end,
             early: sent.early,
             via: sent.via,
+            request: Some((sent.head, sent.listener)),
         });
     }
     let found = tunnel.upstream.reach(&asked.target, Errand::Tunnel).await?;
@@ -142,6 +159,7 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
         end,
         early,
         via: found.via,
+        request: None,
     })
 }
 
@@ -161,5 +179,7 @@ pub async fn join(
         down: early,
         ..Early::default()
     };
-    Ok(relay(client, end, early, (&Moved::default(), idle)).await)
+    let relayed = relay(client, end, early, (&Moved::default(), idle)).await;
+    // Nobody hears the target first, and so refuses what it says.
+    relayed.map_err(|refused| refused.into_parts().1.into())
 }

@@ -59,6 +59,21 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         Kind::Tls(TlsProblem::UnknownIssuer) => {
             "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
         }
+        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) if is_of_proxy => {
+            "--proxy-insecure goes on all the same, at your risk"
+        }
+        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
+            "--insecure goes on all the same, at your risk"
+        }
+        Kind::Tls(TlsProblem::ClientCertificate) if is_of_proxy => {
+            "--proxy-cert and --proxy-key show that proxy a certificate"
+        }
+        Kind::Tls(TlsProblem::ClientCertificate) => {
+            "--cert and --key show the target a certificate"
+        }
+        Kind::Tls(TlsProblem::Roots) => {
+            "SSL_CERT_FILE or --cacert says where trusted certificates are"
+        }
         _ => return None,
     })
 }

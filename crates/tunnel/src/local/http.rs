@@ -1,18 +1,21 @@
 //! A client of an HTTP proxy's listener: its first request says where to.
 //!
-//! CONNECT becomes a tunnel. A request in absolute-form is passed on, and its connection carries no other: it is told so in both
-//! directions. A request for this listener itself - a browser that was sent here, a page that tries its luck - is refused.
+//! CONNECT becomes a tunnel. A request in absolute-form is passed on, and its connection carries no other: both the peer behind and the
+//! client are told so, by `Connection: close`. A request for this listener itself - a browser that was sent here, a page that tries its
+//! luck - is refused.
+//!
+//! The listener asks for no login, so one that a client shows is for nobody: it goes no further. What a proxy behind asks for is answered
+//! with a login of ours; where that will not do, the client hears what is wrong, and not the question, which it could not answer.
 
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use haul_net::{Kind, Refusal, Target};
+use haul_net::{Error, Kind, Refusal, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::forward_request::ForwardRequest;
-use super::parting::part;
 use super::{Answer, Asked, Misunderstood};
-use crate::relay::End;
+use crate::relay::{End, part};
 use crate::upstream::Unreached;
 
 /// Bytes of the longest head.
@@ -97,7 +100,23 @@ pub(super) async fn unreached(client: &mut End, why: &Unreached) {
         Some(error) if matches!(error.kind(), Kind::ConnectTimeout(_)) => 504,
         _ => 502,
     };
-    answer(client, status, &why.to_string()).await;
+    let hint = why.errors().last().and_then(hint);
+    let hint = hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+    answer(client, status, &format!("{why}{hint}")).await;
+}
+
+/// What somebody can do who sees this in a browser.
+fn hint(error: &Error) -> Option<&'static str> {
+    let proxy = error.proxy()?;
+    match error.kind() {
+        Kind::ProxyAuth(_) if proxy.login => Some(
+            "the login that haul tunnel was given for this proxy is to be checked, not that of the program that asked",
+        ),
+        Kind::ProxyAuth(_) => Some(
+            "haul tunnel has no login for this proxy: its -U USER gives it one, or user:password@ before the proxy's host",
+        ),
+        _ => None,
+    }
 }
 
 /// Says no, and why.

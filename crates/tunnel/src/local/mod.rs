@@ -3,9 +3,10 @@
 //! A forward's clients say nothing: the target is the listener's. Those of a SOCKS5 listener and of an HTTP proxy name their target
 //! themselves, and want to hear whether it was reached. [`ask`] finds out, [`Answer`] tells; what follows what was read is kept.
 
+mod answer_head;
 mod forward_request;
+mod hop;
 mod http;
-mod parting;
 mod socks;
 mod socks_wire;
 
@@ -17,6 +18,7 @@ use haul_net::Target;
 
 use crate::relay::End;
 use crate::upstream::Unreached;
+pub(crate) use answer_head::AnswerHead;
 pub(crate) use forward_request::ForwardRequest;
 
 /// What a listener does with its clients.

@@ -6,10 +6,9 @@ use bytes::{Buf, BytesMut};
 use haul_net::{Kind, Refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::parting::part;
 use super::socks_wire::{self as wire, Message, Problem, Reply};
 use super::{Answer, Asked, Misunderstood};
-use crate::relay::End;
+use crate::relay::{End, part};
 use crate::upstream::Unreached;
 
 /// Bytes that are read ahead: both messages at their longest, and what little a hasty client adds.

@@ -28,6 +28,11 @@ impl Moved {
         self.down.load(Ordering::Relaxed)
     }
 
+    /// So many bytes went to the target before the relay began.
+    pub(crate) fn began(&self, up: usize) {
+        self.up.fetch_add(up as u64, Ordering::Relaxed);
+    }
+
     /// Both together.
     pub(super) fn total(&self) -> u64 {
         self.up().wrapping_add(self.down())

@@ -2,21 +2,26 @@
 //!
 //! Each direction is a [`Direction`] of its own: it reads, writes, and passes the end of its stream on, while the other goes on to its own
 //! end. Both are polled by one task, so an idle relay is a few hundred bytes and no buffer: what is read goes through a buffer of the
-//! thread's, and only what the other end does not take at once is kept. A direction that keeps filling that buffer moves its bytes
-//! through a [`pipe`] instead, without a copy ([`haul_plan::tunnel::Bulk`] decides). Ends that are no plain sockets - TLS, a
-//! terminal - are read and written by the same rules, without the pipe.
+//! thread's, and only what the other end does not take at once is kept. (TLS has a state of its own besides, of some kilobytes.) A
+//! direction that keeps filling that buffer moves its bytes through a [`pipe`] instead, without a copy ([`haul_plan::tunnel::Bulk`]
+//! decides). Ends that are no plain sockets - TLS, a terminal - are read and written by the same rules, without the pipe.
 //!
 //! A request that is passed on has an end that is not its connection's: what follows is dropped, and when its answer is over, so is the
-//! relay. A target that takes no more may have said why: that is handed on, and the client is given time to hear it.
+//! relay. The beginning of its answer is [heard](hearing) before the client hears it. A target that takes no more may have said why: that
+//! is handed on, and the client is given time to hear it. So is all that came before TLS was cut.
 //!
-//! A reset is passed on as one, and as soon as it is seen: also when the direction that would have read it is held up.
+//! A reset is passed on as one, and as soon as it is seen: between sockets also when the direction that would have read it is held up.
+//! Below TLS it is seen by whoever reads or writes next.
 
 mod direction;
 mod end;
 mod end_io;
 mod ended;
+mod ends;
 mod extent;
 mod gathering;
+mod hearing;
+mod idle;
 mod parting;
 mod pipe;
 mod socket;
@@ -24,19 +29,24 @@ mod socket;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::{Instant, Sleep, sleep_until};
+use haul_net::Error;
 
 pub(crate) use direction::with_room;
 use direction::{Direction, Fault};
 pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
+use ends::Ends;
+pub use ends::Refused;
 pub use extent::Extent;
-use parting::{Parting, last_words};
+pub use hearing::{Heard, Listener};
+use hearing::{Hearing, Unheard};
+use idle::Idle;
+pub(crate) use parting::part;
+use parting::{Parting, last_words, rest};
 use socket::Errors;
 pub(crate) use socket::Socket;
 
@@ -49,6 +59,8 @@ pub struct Early {
     pub down: Bytes,
     /// How much of what the client says is for the target.
     pub extent: Extent,
+    /// Who hears the target's answer first, where it is one to a request.
+    pub listener: Option<Listener>,
 }
 
 impl fmt::Debug for Early {
@@ -58,6 +70,7 @@ impl fmt::Debug for Early {
             .field("up", &self.up.len())
             .field("down", &self.down.len())
             .field("extent", &self.extent)
+            .field("listener", &self.listener)
             .finish()
     }
 }
@@ -66,105 +79,129 @@ impl fmt::Debug for Early {
 /// counted in `moved` meanwhile.
 ///
 /// Cancel safe in that dropping it resets both ends, as the bytes on the way are lost then.
+///
+/// # Errors
+/// What the target said to begin with was not for the client, which has heard nothing of it.
 pub async fn relay(
     client: End,
     target: End,
     early: Early,
     (moved, idle): (&Moved, Option<Duration>),
-) -> Ended {
+) -> Result<Ended, Box<Refused>> {
     let mut ends = Ends {
         client,
         target,
         is_closed: false,
     };
     let peers = (&mut ends.client, &mut ends.target);
-    let (ended, parting) = both(peers, early, (moved, idle)).await;
+    let (ended, parting) = match both(peers, early, (moved, idle)).await {
+        Ok(ended) => ended,
+        Err(error) => {
+            ends.is_closed = true;
+            return Err(Box::new(Refused { ends, error }));
+        }
+    };
     // Apart, like the last words: an idle relay is to be small.
     Box::pin(parting.wait(&mut ends.client)).await;
     ends.is_closed = !ended.is_abrupt() || parting == Parting::Told;
-    ended
+    Ok(ended)
 }
 
-/// Both ends. Dropped before both directions have come to theirs, the peers see that it was no end.
-struct Ends {
-    client: End,
-    target: End,
-    /// Whether they have.
-    is_closed: bool,
-}
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        if !self.is_closed {
-            self.client.reset_on_drop();
-            self.target.reset_on_drop();
-        }
-    }
+/// How both directions came to their ends, where something else decides than how they went.
+enum Stop {
+    /// It is known how it ended.
+    Ended(Ended),
+    /// The target broke, which may have spoken before.
+    Broke(io::Error),
+    /// What it said is not for the client.
+    Refused(Box<Error>),
 }
 
 async fn both(
     (client, target): (&mut End, &mut End),
-    early: Early,
+    mut early: Early,
     (moved, idle): (&Moved, Option<Duration>),
-) -> (Ended, Parting) {
+) -> Result<(Ended, Parting), Box<Error>> {
     let (mut client_in, mut client_out) = client.split();
     let (mut target_in, mut target_out) = target.split();
     let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
     let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
     let is_request = !early.extent.is_all();
+    let listener = early.listener.take();
+    let mut hearing = listener.map(|listener| Box::new(Hearing::new(listener, &early.down)));
     let mut up = Direction::new(early.up, early.extent);
     let mut down = Direction::new(early.down, Extent::ALL);
-    let mut idle = idle.map(Idle::new);
+    let mut idle = idle.map(|limit| Idle::new(limit, moved));
     let mut more = None;
-    // An error is the target's, which may have spoken before.
-    let ended = poll_fn(|cx| {
+    let stop = poll_fn(|cx| {
         let to_target = (&mut client_in, &mut target_out);
         let first = match up.poll(cx, to_target, &moved.up, down.is_done()) {
-            Poll::Ready(Err(Fault::Writing(error))) => return Poll::Ready(Err(error)),
+            Poll::Ready(Err(Fault::Writing(error))) => return Poll::Ready(Stop::Broke(error)),
             Poll::Ready(Err(fault)) => {
-                return Poll::Ready(Ok(fault.at(Side::Client, Side::Target)));
+                return Poll::Ready(Stop::Ended(fault.at(Side::Client, Side::Target)));
             }
             first => first.is_ready(),
         };
-        let to_client = (&mut target_in, &mut client_out);
-        match down.poll(cx, to_client, &moved.down, first) {
-            Poll::Ready(Err(Fault::Reading(error))) if is_request => {
-                return Poll::Ready(Err(error));
+        if let Some(answer) = &mut hearing {
+            let heard = answer.poll(cx, (&mut target_in, &mut client_out), &moved.down);
+            if let Poll::Ready(heard) = heard {
+                match heard {
+                    Ok(said) => (down, hearing) = (Direction::new(said, Extent::ALL), None),
+                    Err(unheard) => return Poll::Ready(unheard.into()),
+                }
             }
-            Poll::Ready(Err(fault)) => {
-                return Poll::Ready(Ok(fault.at(Side::Target, Side::Client)));
+        }
+        if hearing.is_none() {
+            let to_client = (&mut target_in, &mut client_out);
+            match down.poll(cx, to_client, &moved.down, first) {
+                Poll::Ready(Err(Fault::Reading(error))) if is_request || is_cut(&error) => {
+                    return Poll::Ready(Stop::Broke(error));
+                }
+                Poll::Ready(Err(fault)) => {
+                    return Poll::Ready(Stop::Ended(fault.at(Side::Target, Side::Client)));
+                }
+                // What a client says behind a request is nobody's.
+                Poll::Ready(Ok(())) if up.is_satisfied() => {
+                    return Poll::Ready(Stop::Ended(Ended::Closed));
+                }
+                _ => {}
             }
-            // What a client says behind a request is nobody's.
-            Poll::Ready(Ok(())) if up.is_satisfied() => return Poll::Ready(Ok(Ended::Closed)),
-            _ => {}
         }
         // Whoever reads from an end learns of its reset. Where nobody does, it is asked for.
         if up.is_deaf()
             && let Poll::Ready(error) = client_errors.as_mut().poll(cx)
         {
-            return Poll::Ready(Ok(Ended::broken(Side::Client, &error)));
+            return Poll::Ready(Stop::Ended(Ended::broken(Side::Client, &error)));
         }
         if down.is_deaf()
             && let Poll::Ready(error) = target_errors.as_mut().poll(cx)
         {
-            let broken = Ended::broken(Side::Target, &error);
-            return Poll::Ready(if is_request { Err(error) } else { Ok(broken) });
+            return Poll::Ready(match is_request {
+                true => Stop::Broke(error),
+                false => Stop::Ended(Ended::broken(Side::Target, &error)),
+            });
         }
         end_if_followed(cx, &mut up, (&mut more, moved));
         let idle = idle.as_mut().map(|idle| idle.poll(cx, moved));
-        idle.map_or(Poll::Pending, |idle| idle.map(|()| Ok(Ended::Idle)))
+        idle.map_or(Poll::Pending, |idle| {
+            idle.map(|()| Stop::Ended(Ended::Idle))
+        })
     })
     .await;
-    match ended {
+    let error = match stop {
         // It may talk on, but is not reset for it before it has heard all.
-        Ok(Ended::Closed) if !up.is_done() => (Ended::Closed, Parting::Told),
-        Ok(ended) => (ended, Parting::Now),
-        Err(error) => {
-            let ends = (&mut target_in, &mut client_out);
-            let parting = Box::pin(last_words(&mut down, ends, (moved, &error))).await;
-            (Ended::broken(Side::Target, &error), parting)
-        }
+        Stop::Ended(Ended::Closed) if !up.is_done() => return Ok((Ended::Closed, Parting::Told)),
+        Stop::Ended(ended) => return Ok((ended, Parting::Now)),
+        Stop::Refused(error) => return Err(error),
+        Stop::Broke(error) => error,
+    };
+    let ends = (&mut target_in, &mut client_out);
+    if let Some(answer) = hearing {
+        let heard = Box::pin(rest(answer, (&mut *ends.0, &mut *ends.1), moved)).await;
+        down = Direction::new(heard?, Extent::ALL);
     }
+    let parting = Box::pin(last_words(&mut down, ends, (moved, &error))).await;
+    Ok((Ended::broken(Side::Target, &error), parting))
 }
 
 /// A client that said more behind its request waits for an answer to that. Where the first one's seems to be over for so long, the target
@@ -179,7 +216,7 @@ fn end_if_followed(
     if !up.is_followed() || moved.down() == 0 {
         return;
     }
-    let more = more.get_or_insert_with(|| Box::new(Idle::new(FOLLOWED)));
+    let more = more.get_or_insert_with(|| Box::new(Idle::new(FOLLOWED, moved)));
     if more.poll(cx, moved).is_ready() {
         up.end();
         cx.waker().wake_by_ref();
@@ -196,50 +233,19 @@ impl Fault {
     }
 }
 
-/// How often it is looked while the limit lasts.
-const LOOKS: u32 = 4;
-
-/// The longest limit: what is longer is as good as none, and no clock's arithmetic has room for all of it.
-const FAR: Duration = Duration::from_secs(10 * 365 * 86_400);
-
-/// Looks now and then whether anything has moved.
-struct Idle {
-    limit: Duration,
-    /// When to look.
-    timer: Pin<Box<Sleep>>,
-    /// What had moved by the last look.
-    seen: u64,
-    /// Whether anything is known of the time before it.
-    since: Instant,
+impl From<Unheard> for Stop {
+    fn from(unheard: Unheard) -> Self {
+        match unheard {
+            Unheard::Refused(error) => Self::Refused(error),
+            Unheard::Reading(error) => Self::Broke(error),
+            Unheard::Writing(error) => Self::Ended(Ended::broken(Side::Client, &error)),
+        }
+    }
 }
 
-impl Idle {
-    fn new(limit: Duration) -> Self {
-        let since = Instant::now();
-        let limit = limit.min(FAR);
-        Self {
-            limit,
-            timer: Box::pin(sleep_until(since + limit / LOOKS)),
-            seen: 0,
-            since,
-        }
-    }
-
-    /// Ready when nothing has moved for as long as the limit, or for up to a look's time more.
-    fn poll(&mut self, cx: &mut Context<'_>, moved: &Moved) -> Poll<()> {
-        loop {
-            std::task::ready!(self.timer.as_mut().poll(cx));
-            let (now, total) = (Instant::now(), moved.total());
-            if total != self.seen {
-                (self.seen, self.since) = (total, now);
-            } else if now >= self.since + self.limit {
-                return Poll::Ready(());
-            }
-            // The last look is at the limit itself, however the division went.
-            let next = (now + self.limit / LOOKS).min(self.since + self.limit);
-            self.timer.as_mut().reset(next);
-        }
-    }
+/// Whether a stream ended where its protocol has no end: all that came before has come in order.
+fn is_cut(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// An error that a peer makes by going away.

@@ -1,23 +1,30 @@
 //! How a client is left that may have something to hear still.
 //!
 //! A socket that is closed with something unread in it is reset, and what was on its way is lost: all that the client was told last. So
-//! what it still says is read for a while. Those who have heard everything hang up, and nobody is waited for long.
+//! what it still says is read for a while. Those who have heard everything hang up, and nobody is waited for long. A client that is to
+//! be reset is not, where the system tells, before everything has arrived.
 
 use std::future::poll_fn;
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, interval, timeout};
 
 use super::direction::Direction;
 use super::end::{Sink, Source};
-use super::{End, Moved};
+use super::hearing::{Hearing, Unheard};
+use super::{End, Error, Moved};
+use crate::waiting::unsent;
+
+/// For a client to take words of our own, and to hang up.
+const SAYING: Duration = Duration::from_secs(10);
 
 /// For a client to hang up when it is told of the end.
 const HEARING: Duration = Duration::from_secs(2);
 
-/// For one that is not told, and is reset then.
+/// For one that is not told, and is reset then, where nobody tells what has arrived.
 const UNTOLD: Duration = Duration::from_secs(5);
 
 /// For a client to take something of the last words.
@@ -26,8 +33,18 @@ const STALLED: Duration = Duration::from_secs(30);
 /// For the next of them to be there, which should be at once.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Bytes of what it says meanwhile that are read. The rest waits in its socket.
-const REST: usize = 1 << 20;
+/// Between two looks at what has arrived.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Says something to a client, ends our side, and gives it time to hear and to hang up. Whether it has or not, it is to be closed then.
+pub(crate) async fn part(client: &mut End, words: &[u8]) {
+    let said = async {
+        if client.write_all(words).await.is_ok() {
+            gone(client, true).await;
+        }
+    };
+    let _ = timeout(SAYING, said).await;
+}
 
 /// How a client is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,18 +53,37 @@ pub(super) enum Parting {
     Now,
     /// With an end, when it has heard it.
     Told,
-    /// Without one, when it had time to hear what came before.
+    /// Without one, when what came before has arrived.
     Untold,
 }
 
 impl Parting {
     /// Waits until a client has hung up, or long enough.
     pub(super) async fn wait(self, client: &mut End) {
-        let _ = match self {
-            Self::Now => return,
-            Self::Told => timeout(HEARING, gone(client, true)).await,
-            Self::Untold => timeout(UNTOLD, gone(client, false)).await,
+        let _ = match (self, &client) {
+            (Self::Now, _) => return,
+            (Self::Told, _) => timeout(HEARING, gone(client, true)).await,
+            (Self::Untold, End::Tcp(stream)) if unsent(stream).is_some() => {
+                return arrived(|| unsent(stream).unwrap_or(0)).await;
+            }
+            (Self::Untold, End::Tcp(_)) => timeout(UNTOLD, gone(client, false)).await,
+            // What was written is there, and no reset takes it back.
+            (Self::Untold, _) => timeout(UNTOLD, async { drop(client.flush().await) }).await,
         };
+    }
+}
+
+/// What a target that broke has said to begin with, as far as it is there. Whatever it is, somebody makes something of it.
+pub(super) async fn rest(
+    mut answer: Box<Hearing>,
+    (from, to): (&mut Source<'_>, &mut Sink<'_>),
+    moved: &Moved,
+) -> Result<Bytes, Box<Error>> {
+    let heard = poll_fn(|cx| answer.poll(cx, (from, to), &moved.down));
+    match timeout(QUIET, heard).await {
+        Ok(Ok(said)) => Ok(said),
+        Ok(Err(Unheard::Refused(error))) => Err(error),
+        Ok(Err(_)) | Err(_) => Ok(answer.given_up()),
     }
 }
 
@@ -83,17 +119,27 @@ pub(super) async fn last_words(
     }
 }
 
+/// Waits until nothing is left that has not arrived, or none of it does any more.
+async fn arrived(left: impl Fn() -> u32) {
+    let (mut last, mut since) = (u32::MAX, Instant::now());
+    let mut looks = interval(LOOK);
+    loop {
+        looks.tick().await;
+        let now = left();
+        if now < last {
+            (last, since) = (now, Instant::now());
+        }
+        if now == 0 || since.elapsed() >= STALLED {
+            return;
+        }
+    }
+}
+
 async fn gone(client: &mut End, is_told: bool) {
     if is_told && client.shutdown().await.is_err() {
         return;
     }
-    let (mut read, mut rest) = (0, [0; 4096]);
-    while read < REST {
-        match client.read(&mut rest).await {
-            Ok(count @ 1..) => read += count,
-            _ => return,
-        }
-    }
-    // It talks on, and may listen nevertheless.
-    std::future::pending().await
+    // It may talk on, and listen nevertheless.
+    let mut rest = [0; 4096];
+    while matches!(client.read(&mut rest).await, Ok(1..)) {}
 }

@@ -81,7 +81,7 @@ impl Running {
         let moved = Arc::new(Moved::default());
         let its = Arc::clone(&moved);
         let mut task = JoinSet::new();
-        task.spawn(async move { relay(client, target, early, (&its, idle)).await });
+        task.spawn(async move { relay(client, target, early, (&its, idle)).await.unwrap() });
         Self { task, moved }
     }
 

@@ -102,6 +102,8 @@ pub struct Found {
     pub via: Arc<str>,
     /// The proxies at whose end the stream is, where that takes requests in absolute-form.
     pub forwarders: Vec<Proxy>,
+    /// What errors speak of.
+    pub url: Url,
 }
 
 /// No way led to the target: the error of each that was tried, in their order.
@@ -198,6 +200,7 @@ impl Upstream {
                 stream: reached.stream,
                 via,
                 forwarders: proxies.into_iter().cloned().collect(),
+                url: url.clone(),
             });
         }
         let reached = self
@@ -211,6 +214,7 @@ impl Upstream {
             stream: secured.map_err(|error| (error, Setback::Target))?.stream,
             via,
             forwarders: Vec::new(),
+            url: url.clone(),
         })
     }
 
@@ -285,6 +289,13 @@ impl Unreached {
     #[must_use]
     pub fn errors(&self) -> &[Error] {
         &self.0
+    }
+}
+
+impl From<Error> for Unreached {
+    /// By the only way that was tried.
+    fn from(error: Error) -> Self {
+        Self(vec![error])
     }
 }
 

@@ -20,12 +20,25 @@ const HEAD: usize = 16;
 /// What is asked: `struct inet_diag_req_v2`.
 const ASKED: usize = 56;
 
-/// Where an answer, `struct inet_diag_msg`, has its inode.
+/// Where an answer, `struct inet_diag_msg`, has what was written and has not arrived.
+const UNSENT: usize = HEAD + 60;
+
+/// And its inode.
 const INODE: usize = HEAD + 68;
 
 /// The inode of the socket at `at` that is connected to `to`: 0 when no process holds it any more. `None` when there is none here, or
 /// the system does not tell.
 pub(super) fn inode(at: SocketAddr, to: SocketAddr) -> Option<u32> {
+    ask(at, to, INODE)
+}
+
+/// Bytes that were written to that socket and have not arrived at its peer.
+pub(super) fn unsent(at: SocketAddr, to: SocketAddr) -> Option<u32> {
+    ask(at, to, UNSENT)
+}
+
+/// The number that an answer has there.
+fn ask(at: SocketAddr, to: SocketAddr, place: usize) -> Option<u32> {
     let kind = (SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG));
     let netlink = rustix::net::socket_with(AddressFamily::NETLINK, kind.0, kind.1, kind.2).ok()?;
     let asked = question(at, to)?;
@@ -34,7 +47,7 @@ pub(super) fn inode(at: SocketAddr, to: SocketAddr) -> Option<u32> {
     let mut answer = [0; 512];
     // The answer was there before the question's call was over.
     let (read, _) = rustix::net::recv(&netlink, &mut answer[..], RecvFlags::DONTWAIT).ok()?;
-    told(&answer[..read.min(answer.len())])
+    told(&answer[..read.min(answer.len())], place)
 }
 
 fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
@@ -45,7 +58,8 @@ fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
         _ => return None,
     };
     let mut asked = [0; HEAD + ASKED];
-    let mut put = |from: usize, bytes: &[u8]| asked[from..from + bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |from: usize, bytes: &[u8]| asked[from..from + bytes.len()].copy_from_slice(bytes);
     put(0, &u32::try_from(HEAD + ASKED).ok()?.to_ne_bytes());
     put(4, &BY_FAMILY.to_ne_bytes());
     put(6, &REQUEST.to_ne_bytes());
@@ -65,11 +79,11 @@ fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
     Some(asked)
 }
 
-fn told(answer: &[u8]) -> Option<u32> {
+fn told(answer: &[u8], place: usize) -> Option<u32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
-    let inode = answer.get(INODE..INODE + 4)?.try_into().ok()?;
+    let number = answer.get(place..place + 4)?.try_into().ok()?;
     // Anything else is an error: there is no such socket.
-    (kind == BY_FAMILY).then(|| u32::from_ne_bytes(inode))
+    (kind == BY_FAMILY).then(|| u32::from_ne_bytes(number))
 }
 
 #[cfg(test)]
@@ -79,12 +93,12 @@ mod tests {
     #[test]
     fn what_is_no_answer_tells_nothing() {
         let mut answer = [0; INODE + 4];
-        assert_eq!(told(&answer), None);
+        assert_eq!(told(&answer, INODE), None);
         answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
         answer[INODE] = 7;
-        assert_eq!(told(&answer), Some(u32::from_ne_bytes([7, 0, 0, 0])));
+        assert_eq!(told(&answer, INODE), Some(u32::from_ne_bytes([7, 0, 0, 0])));
         for length in 0..answer.len() {
-            assert_eq!(told(&answer[..length]), None);
+            assert_eq!(told(&answer[..length], INODE), None);
         }
     }
 

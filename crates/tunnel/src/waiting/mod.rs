@@ -20,6 +20,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::relay::{Early, End, Socket, with_room};
 
+pub(crate) use open::unsent;
+
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
 

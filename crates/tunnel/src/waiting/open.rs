@@ -22,7 +22,10 @@ pub(crate) fn is_known_open(socket: Socket<'_>) -> bool {
 /// Both directions of a socket file hang up when the peer has closed its own.
 fn is_unix_peer_open(stream: &UnixStream) -> bool {
     let mut asked = [PollFd::new(stream, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     match poll(&mut asked, Some(&at_once)) {
         Ok(_) => !asked[0].revents().contains(PollFlags::HUP),
         Err(_) => false,
@@ -39,6 +42,19 @@ fn is_tcp_peer_open(stream: &TcpStream) -> Option<bool> {
 /// Nobody is asked elsewhere.
 #[cfg(not(target_os = "linux"))]
 fn is_tcp_peer_open(_: &TcpStream) -> Option<bool> {
+    None
+}
+
+/// Bytes that were written to a socket and have not arrived at its peer; `None` where nobody says.
+#[cfg(target_os = "linux")]
+pub(crate) fn unsent(stream: &TcpStream) -> Option<u32> {
+    let (ours, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    diag::unsent(ours, peer)
+}
+
+/// Nobody is asked elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn unsent(_: &TcpStream) -> Option<u32> {
     None
 }
 

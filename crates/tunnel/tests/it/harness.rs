@@ -313,3 +313,10 @@ pub(crate) async fn repeat(stream: TcpStream) {
     let _ = tokio::io::copy(&mut from, &mut to).await;
     let _ = to.shutdown().await;
 }
+
+/// Says something, and hears the whole answer.
+pub(crate) async fn answer(stand: &Stand, said: &[u8]) -> String {
+    let mut client = stand.call().await;
+    say(&mut client, said).await;
+    String::from_utf8(heard(&mut client).await).unwrap()
+}

@@ -11,6 +11,7 @@ mod harness;
 mod http_listener;
 mod lifetimes;
 mod logins;
+mod passed_on;
 mod refusals;
 mod socks_listener;
 mod tls;

@@ -257,3 +257,55 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
     }
     assert_eq!(proxy.asked()[0].method, "CONNECT");
 }
+
+/// A server that ends without TLS' own end says that something is missing, and not that nothing came.
+#[tokio::test]
+async fn what_came_before_tls_was_cut_arrives_whole_and_then_there_is_no_end() {
+    let authority = Authority::new();
+    let all = vec![7; 3 << 20];
+    let config = authority.issue(&["127.0.0.1"]).server(None);
+    let acceptor = tokio_rustls::TlsAcceptor::from(config);
+    let said = all.clone();
+    let far = Far::doing(move |stream, _| {
+        let (acceptor, said) = (acceptor.clone(), said.clone());
+        async move {
+            let mut stream = acceptor.accept(stream).await.unwrap();
+            // What the client says is read: unread, it would be a reset by itself.
+            next(&mut stream, 1).await;
+            stream.write_all(&said).await.unwrap();
+            stream.flush().await.unwrap();
+            let (mut tcp, _) = stream.into_inner();
+            tcp.shutdown().await.unwrap();
+            heard(&mut tcp).await;
+        }
+    })
+    .await;
+    let stand = Stand::to(
+        target(far.address),
+        UpstreamOptions {
+            target_tls: true,
+            tls: trusting(&authority, None),
+            ..by(&[])
+        },
+    );
+    let client = tokio::net::TcpSocket::new_v4().unwrap();
+    // Little is under way: most of it waits with us when the end is known.
+    client.set_recv_buffer_size(64 << 10).unwrap();
+    let mut client = client.connect(stand.address).await.unwrap();
+    say(&mut client, b"x").await;
+    let came = next(&mut client, all.len()).await;
+    assert!(came == all);
+    let end = within(
+        LIMIT,
+        tokio::io::AsyncReadExt::read(&mut client, &mut [0; 1]),
+    )
+    .await;
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    let line = stand.lines.line(0).await;
+    assert!(
+        line.contains("\"broken\"")
+            && line.contains("TLS was cut off")
+            && !line.contains("docs.rs"),
+        "{line}"
+    );
+}

@@ -152,6 +152,9 @@ async fn an_answer_arrives_whole_however_much_is_behind_its_request() {
         });
         let all = heard(&mut hearing).await;
         assert!(all.len() == 4 << 20, "{behind}: {}", all.len());
+        // It hangs up, and nobody waits for it any longer.
+        drop(hearing);
+        tasks.shutdown().await;
         assert_eq!(running.ended().await, Ended::Closed);
     }
 }

@@ -1,0 +1,47 @@
+//! What a relay has of its peers, and what is left of it when it comes to nothing.
+
+use haul_net::Error;
+
+use super::End;
+
+/// A target's answer that is not for the client.
+#[derive(Debug)]
+pub struct Refused {
+    pub(super) ends: Ends,
+    pub(super) error: Box<Error>,
+}
+
+impl Refused {
+    /// The client, which waits for an answer, and what became of it.
+    pub(crate) fn into_parts(self) -> (Client, Error) {
+        (Client(self.ends), *self.error)
+    }
+}
+
+/// The client's end of a relay that came to nothing.
+#[derive(Debug)]
+pub(crate) struct Client(Ends);
+
+impl Client {
+    pub(crate) fn end(&mut self) -> &mut End {
+        &mut self.0.client
+    }
+}
+
+/// Both ends. Dropped before both directions have come to theirs, the peers see that it was no end.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) client: End,
+    pub(super) target: End,
+    /// Whether they have.
+    pub(super) is_closed: bool,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            self.client.reset_on_drop();
+            self.target.reset_on_drop();
+        }
+    }
+}

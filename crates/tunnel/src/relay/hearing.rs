@@ -1,0 +1,137 @@
+//! The beginning of a target's answer, before the client hears it.
+//!
+//! Where a request was passed on, the head of its answer may be none of the client's business, or be for it in other words. So what the
+//! target says is kept until somebody has made out what it is; what the client says goes on meanwhile, and the rest of the answer
+//! then goes on as in any relay.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use haul_net::Error;
+
+use super::direction::with_room;
+use super::end::{Sink, Source};
+
+/// Bytes that are kept at most. Whatever they are, they go on then.
+const MOST: usize = 64 << 10;
+
+/// Bytes that are looked at whenever there are more of them. Behind these it is once a line: somebody may send a byte at a time.
+const OFTEN: usize = 512;
+
+/// What somebody makes of the beginning of an answer.
+#[derive(Debug)]
+pub enum Heard {
+    /// More is needed to tell.
+    Part,
+    /// It is for the client as it is.
+    Whatever,
+    /// So many bytes are for the client as they are, and are not yet the answer.
+    Before(usize),
+    /// The client gets these words in place of so many bytes, and the rest as it is.
+    Words(usize, Vec<u8>),
+    /// It is not for the client.
+    Refused(Box<Error>),
+}
+
+/// Who makes something of it.
+pub struct Listener(Box<dyn FnMut(&[u8]) -> Heard + Send>);
+
+impl Listener {
+    /// One who is given all that came so far, without what he took for bytes before the answer.
+    pub fn new(listener: impl FnMut(&[u8]) -> Heard + Send + 'static) -> Self {
+        Self(Box::new(listener))
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
+/// Why the rest does not go on.
+#[derive(Debug)]
+pub(super) enum Unheard {
+    /// It is not for the client.
+    Refused(Box<Error>),
+    /// The target broke.
+    Reading(io::Error),
+    /// The client did.
+    Writing(io::Error),
+}
+
+/// An answer that is being heard.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    listener: Listener,
+    /// What came, and was not made out.
+    said: BytesMut,
+    /// What the client gets before the answer.
+    before: Bytes,
+    /// Whether what came last is worth a look.
+    is_news: bool,
+}
+
+impl Hearing {
+    pub(super) fn new(listener: Listener, said: &[u8]) -> Self {
+        Self {
+            listener,
+            said: said.into(),
+            before: Bytes::new(),
+            is_news: true,
+        }
+    }
+
+    /// Ready when it is made out, with what goes on first.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        (from, to): (&mut Source<'_>, &mut Sink<'_>),
+        moved: &AtomicU64,
+    ) -> Poll<Result<Bytes, Unheard>> {
+        loop {
+            while !self.before.is_empty() {
+                let wrote = ready!(to.poll_write(cx, &self.before)).map_err(Unheard::Writing)?;
+                self.before.advance(wrote);
+                moved.fetch_add(wrote as u64, Ordering::Relaxed);
+            }
+            ready!(to.poll_flush(cx)).map_err(Unheard::Writing)?;
+            if std::mem::take(&mut self.is_news) {
+                match (self.listener.0)(&self.said) {
+                    Heard::Part if self.said.len() < MOST => {}
+                    Heard::Part | Heard::Whatever => return Poll::Ready(Ok(self.given_up())),
+                    Heard::Words(length, words) => {
+                        return Poll::Ready(Ok([&words, &self.said[length..]].concat().into()));
+                    }
+                    Heard::Refused(error) => {
+                        return Poll::Ready(Err(Unheard::Refused(error)));
+                    }
+                    Heard::Before(length) => {
+                        self.before = self.said.split_to(length).freeze();
+                        self.is_news = true;
+                        continue;
+                    }
+                }
+            }
+            let read = with_room(|room| {
+                let read = ready!(from.poll_read(cx, room))?;
+                self.said.extend_from_slice(&room[..read]);
+                let is_much = self.said.len() >= MOST;
+                self.is_news = is_much || self.said.len() < OFTEN || room[..read].contains(&b'\n');
+                Poll::Ready(Ok(read))
+            });
+            // An end is seen again by whoever reads on.
+            if ready!(read).map_err(Unheard::Reading)? == 0 {
+                return Poll::Ready(Ok(self.given_up()));
+            }
+        }
+    }
+
+    /// What came and was not made out.
+    pub(super) fn given_up(&mut self) -> Bytes {
+        std::mem::take(&mut self.said).freeze()
+    }
+}
