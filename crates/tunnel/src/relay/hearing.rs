@@ -37,7 +37,9 @@ pub enum Heard {
 }
 
 /// Who makes something of it.
-pub struct Listener(Box<dyn FnMut(&[u8]) -> Heard + Send>);
+pub struct Listener(Box<Listening>);
+
+type Listening = dyn FnMut(&[u8]) -> Heard + Send;
 
 impl Listener {
     /// One who is given all that came so far, without what he took for bytes before the answer.

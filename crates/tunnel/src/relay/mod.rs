@@ -14,6 +14,7 @@
 //! Below TLS it is seen by whoever reads or writes next.
 
 mod direction;
+mod down;
 mod end;
 mod end_io;
 mod ended;
@@ -37,16 +38,16 @@ use haul_net::Error;
 
 pub(crate) use direction::with_room;
 use direction::{Direction, Fault};
+use down::{Down, Stop};
 pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
 use ends::Ends;
 pub use ends::Refused;
 pub use extent::Extent;
 pub use hearing::{Heard, Listener};
-use hearing::{Hearing, Unheard};
 use idle::Idle;
+use parting::Parting;
 pub(crate) use parting::part;
-use parting::{Parting, last_words, rest};
 use socket::Errors;
 pub(crate) use socket::Socket;
 
@@ -107,19 +108,9 @@ pub async fn relay(
     Ok(ended)
 }
 
-/// How both directions came to their ends, where something else decides than how they went.
-enum Stop {
-    /// It is known how it ended.
-    Ended(Ended),
-    /// The target broke, which may have spoken before.
-    Broke(io::Error),
-    /// What it said is not for the client.
-    Refused(Box<Error>),
-}
-
 async fn both(
     (client, target): (&mut End, &mut End),
-    mut early: Early,
+    early: Early,
     (moved, idle): (&Moved, Option<Duration>),
 ) -> Result<(Ended, Parting), Box<Error>> {
     let (mut client_in, mut client_out) = client.split();
@@ -127,10 +118,8 @@ async fn both(
     let mut client_errors = std::pin::pin!(Errors::of(client_in.socket()));
     let mut target_errors = std::pin::pin!(Errors::of(target_in.socket()));
     let is_request = !early.extent.is_all();
-    let listener = early.listener.take();
-    let mut hearing = listener.map(|listener| Box::new(Hearing::new(listener, &early.down)));
+    let mut down = Down::new(early.down, early.listener, is_request);
     let mut up = Direction::new(early.up, early.extent);
-    let mut down = Direction::new(early.down, Extent::ALL);
     let mut idle = idle.map(|limit| Idle::new(limit, moved));
     let mut more = None;
     let stop = poll_fn(|cx| {
@@ -142,30 +131,14 @@ async fn both(
             }
             first => first.is_ready(),
         };
-        if let Some(answer) = &mut hearing {
-            let heard = answer.poll(cx, (&mut target_in, &mut client_out), &moved.down);
-            if let Poll::Ready(heard) = heard {
-                match heard {
-                    Ok(said) => (down, hearing) = (Direction::new(said, Extent::ALL), None),
-                    Err(unheard) => return Poll::Ready(unheard.into()),
-                }
+        let to_client = (&mut target_in, &mut client_out);
+        match down.poll(cx, to_client, &moved.down, first) {
+            Poll::Ready(Err(stop)) => return Poll::Ready(stop),
+            // What a client says behind a request is nobody's.
+            Poll::Ready(Ok(())) if up.is_satisfied() => {
+                return Poll::Ready(Stop::Ended(Ended::Closed));
             }
-        }
-        if hearing.is_none() {
-            let to_client = (&mut target_in, &mut client_out);
-            match down.poll(cx, to_client, &moved.down, first) {
-                Poll::Ready(Err(Fault::Reading(error))) if is_request || is_cut(&error) => {
-                    return Poll::Ready(Stop::Broke(error));
-                }
-                Poll::Ready(Err(fault)) => {
-                    return Poll::Ready(Stop::Ended(fault.at(Side::Target, Side::Client)));
-                }
-                // What a client says behind a request is nobody's.
-                Poll::Ready(Ok(())) if up.is_satisfied() => {
-                    return Poll::Ready(Stop::Ended(Ended::Closed));
-                }
-                _ => {}
-            }
+            _ => {}
         }
         // Whoever reads from an end learns of its reset. Where nobody does, it is asked for.
         if up.is_deaf()
@@ -176,10 +149,7 @@ async fn both(
         if down.is_deaf()
             && let Poll::Ready(error) = target_errors.as_mut().poll(cx)
         {
-            return Poll::Ready(match is_request {
-                true => Stop::Broke(error),
-                false => Stop::Ended(Ended::broken(Side::Target, &error)),
-            });
+            return Poll::Ready(down.broke(error));
         }
         end_if_followed(cx, &mut up, (&mut more, moved));
         let idle = idle.as_mut().map(|idle| idle.poll(cx, moved));
@@ -188,20 +158,17 @@ async fn both(
         })
     })
     .await;
-    let error = match stop {
+    match stop {
         // It may talk on, but is not reset for it before it has heard all.
-        Stop::Ended(Ended::Closed) if !up.is_done() => return Ok((Ended::Closed, Parting::Told)),
-        Stop::Ended(ended) => return Ok((ended, Parting::Now)),
-        Stop::Refused(error) => return Err(error),
-        Stop::Broke(error) => error,
-    };
-    let ends = (&mut target_in, &mut client_out);
-    if let Some(answer) = hearing {
-        let heard = Box::pin(rest(answer, (&mut *ends.0, &mut *ends.1), moved)).await;
-        down = Direction::new(heard?, Extent::ALL);
+        Stop::Ended(Ended::Closed) if !up.is_done() => Ok((Ended::Closed, Parting::Told)),
+        Stop::Ended(ended) => Ok((ended, Parting::Now)),
+        Stop::Refused(error) => Err(error),
+        Stop::Broke(error) => {
+            let ends = (&mut target_in, &mut client_out);
+            let parting = Box::pin(down.last_words(ends, (moved, &error))).await?;
+            Ok((Ended::broken(Side::Target, &error), parting))
+        }
     }
-    let parting = Box::pin(last_words(&mut down, ends, (moved, &error))).await;
-    Ok((Ended::broken(Side::Target, &error), parting))
 }
 
 /// A client that said more behind its request waits for an answer to that. Where the first one's seems to be over for so long, the target
@@ -231,21 +198,6 @@ impl Fault {
             Self::Writing(error) => Ended::broken(to, &error),
         }
     }
-}
-
-impl From<Unheard> for Stop {
-    fn from(unheard: Unheard) -> Self {
-        match unheard {
-            Unheard::Refused(error) => Self::Refused(error),
-            Unheard::Reading(error) => Self::Broke(error),
-            Unheard::Writing(error) => Self::Ended(Ended::broken(Side::Client, &error)),
-        }
-    }
-}
-
-/// Whether a stream ended where its protocol has no end: all that came before has come in order.
-fn is_cut(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// An error that a peer makes by going away.
