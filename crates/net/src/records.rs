@@ -46,9 +46,8 @@ impl<S> Records<S> {
 impl<S: AsyncRead + Unpin> Records<S> {
     /// Reads as much as there is room for; how much, and 0 is the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.held.capacity() < self.room {
-            self.held = BytesMut::with_capacity(self.room);
-        }
+        // All of it was asked for, and so nothing is moved: what there is, is used again.
+        self.held.reserve(self.room);
         let read = pin!(self.stream.read_buf(&mut self.held)).poll(cx);
         match &read {
             Poll::Ready(Ok(read)) if *read >= self.room => self.room = MANY,

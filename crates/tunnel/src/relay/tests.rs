@@ -4,6 +4,7 @@
 
 mod bytes;
 mod endings;
+mod hearing;
 mod idle;
 mod pipes;
 mod resets;

@@ -71,9 +71,11 @@ async fn e4_a_wrong_password_is_not_shown_again_and_again() {
             let by = ["-sS", "-x", &http, "-o", "got", "-w", "%{http_code}"];
             here.run("curl", &[&by[..], args].concat()).stdout
         };
-        // With squid's own page.
-        assert_eq!(status(&[&nginx.url("f")]), "407");
-        assert_eq!(status(&["-d", "body", &nginx.url("f")]), "407");
+        // And not squid's own page: what a client said to that would not go on.
+        assert_eq!(status(&[&nginx.url("f")]), "502");
+        assert_eq!(status(&["-d", "body", &nginx.url("f")]), "502");
+        let told = std::fs::read_to_string(here.path("got")).unwrap();
+        assert!(told.contains("refused the credentials given"), "{told}");
         let refusals = squid.refusals();
         assert!((3..=4).contains(&refusals), "{login:?}: {refusals}");
     }
