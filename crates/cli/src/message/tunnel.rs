@@ -8,11 +8,7 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_shortage() {
         return Some("too many files are open: ulimit -n N allows more");
     }
-    // TLS with a target has no proxy in its error, wherever it leads through.
-    let is_of_proxy = match error.kind() {
-        Kind::Tls(_) => error.proxy().is_some(),
-        _ => error.is_of_proxy(),
-    };
+    let is_of_proxy = error.is_of_proxy();
     Some(match error.kind() {
         Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.login) => {
             "check the user name and password of the proxy"
@@ -47,33 +43,35 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::Tls(TlsProblem::NotTls) if is_of_proxy => {
-            "that proxy may want to be written with http://"
-        }
-        Kind::Tls(TlsProblem::NotTls) => {
-            "the target speaks no TLS at that port: leave out --target-tls"
-        }
-        Kind::Tls(TlsProblem::UnknownIssuer) if is_of_proxy => {
+        Kind::Tls(problem) => return tls_hint(*problem, error.proxy().is_some()),
+        _ => return None,
+    })
+}
+
+/// The same, where it is TLS: with a proxy, or with a target, whose error has no proxy wherever it leads through.
+fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
+    use TlsProblem as T;
+    Some(match problem {
+        T::NotTls if is_of_proxy => "that proxy may want to be written with http://",
+        T::NotTls => "the target speaks no TLS at that port: leave out --target-tls",
+        T::UnknownIssuer if is_of_proxy => {
             "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
         }
-        Kind::Tls(TlsProblem::UnknownIssuer) => {
+        T::UnknownIssuer => {
             "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
         }
-        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) if is_of_proxy => {
+        T::Expired | T::WrongHost if is_of_proxy => {
             "--proxy-insecure goes on all the same, at your risk"
         }
-        Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
-            "--insecure goes on all the same, at your risk"
-        }
-        Kind::Tls(TlsProblem::ClientCertificate) if is_of_proxy => {
+        T::Expired | T::WrongHost => "--insecure goes on all the same, at your risk",
+        T::ClientCertificate if is_of_proxy => {
             "--proxy-cert and --proxy-key show that proxy a certificate"
         }
-        Kind::Tls(TlsProblem::ClientCertificate) => {
-            "--cert and --key show the target a certificate"
+        T::ClientCertificate => "--cert and --key show the target a certificate",
+        T::Roots if is_of_proxy => {
+            "SSL_CERT_FILE or --proxy-cacert says where trusted certificates are"
         }
-        Kind::Tls(TlsProblem::Roots) => {
-            "SSL_CERT_FILE or --cacert says where trusted certificates are"
-        }
+        T::Roots => "SSL_CERT_FILE or --cacert says where trusted certificates are",
         _ => return None,
     })
 }

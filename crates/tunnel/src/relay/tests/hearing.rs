@@ -45,7 +45,7 @@ async fn a_beginning_is_made_out_however_it_comes() {
         ("", ""),
     ] {
         for early in [0, said.len()] {
-            let (running, mut caller, mut called) = between(said[..early].as_bytes()).await;
+            let (running, mut caller, mut called) = between(&said.as_bytes()[..early]).await;
             // What the client says goes on meanwhile.
             say(&mut caller, b"body").await;
             assert_eq!(next(&mut called, 4).await, b"body");
