@@ -10,6 +10,7 @@ mod roads;
 mod secrets;
 mod status;
 mod stdio;
+mod tls;
 
 use std::net::SocketAddr;
 

@@ -11,8 +11,9 @@ use url::Url;
 
 use super::{Stream, Target};
 use crate::auth::{ASKS, Authorization, Challenges, Sessions};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
+use crate::tls::refused_certificate;
 
 /// The longest head that a proxy may send, in bytes.
 const HEAD: usize = 64 * 1024;
@@ -115,7 +116,14 @@ async fn ask(
     shown: Option<&Authorization>,
     url: &Url,
 ) -> Result<Head, Error> {
-    let closed = |e: std::io::Error| Error::new(Kind::Closed, url).because(e);
+    let closed = |e: std::io::Error| {
+        // In TLS 1.3 that is said when the handshake is over on our side.
+        let kind = match refused_certificate(&e) {
+            true => Kind::Tls(TlsProblem::ClientCertificate),
+            false => Kind::Closed,
+        };
+        Error::new(kind, url).because(e)
+    };
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
     for (name, value) in &proxy.headers {
         request.extend_from_slice(name.as_str().as_bytes());

@@ -6,30 +6,18 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::End;
+use super::{Duplex, End};
 
-/// Hands a call to whatever carries the bytes.
-macro_rules! carried {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match $self.get_mut() {
-            End::Tcp(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            End::Unix(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            End::Tls(stream) => {
-                let $stream = Pin::new(stream.as_mut());
-                $call
-            }
-            End::Other(stream) => {
-                let $stream = Pin::new(stream.as_mut());
-                $call
-            }
+impl End {
+    /// Whatever carries the bytes.
+    fn carrier(&mut self) -> Pin<&mut dyn Duplex> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream),
+            Self::Unix(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(stream.as_mut()),
+            Self::Other(stream) => Pin::new(stream.as_mut()),
         }
-    };
+    }
 }
 
 impl AsyncRead for End {
@@ -38,7 +26,7 @@ impl AsyncRead for End {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        carried!(self, stream => stream.poll_read(cx, buffer))
+        self.get_mut().carrier().poll_read(cx, buffer)
     }
 }
 
@@ -48,14 +36,14 @@ impl AsyncWrite for End {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        carried!(self, stream => stream.poll_write(cx, bytes))
+        self.get_mut().carrier().poll_write(cx, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        carried!(self, stream => stream.poll_flush(cx))
+        self.get_mut().carrier().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        carried!(self, stream => stream.poll_shutdown(cx))
+        self.get_mut().carrier().poll_shutdown(cx)
     }
 }

@@ -1,0 +1,62 @@
+//! What is said where TLS with a proxy cannot be made: words for people, and the flag that helps.
+
+use haul_lab::{Authority, HttpProxy, Issued};
+
+use super::{Haul, Ran};
+
+/// `--stdio` by a proxy with this certificate.
+async fn by(issued: &Issued, clients: Option<&Authority>, flags: &[&str]) -> Ran {
+    let proxy = HttpProxy::builder()
+        .tls(issued.server(clients))
+        .start()
+        .await;
+    let haul = Haul::new();
+    let front = ["tunnel", "-p", &proxy.url()];
+    let ran = haul
+        .run(&[&front, flags, &["--stdio", "echo.test:7"]].concat())
+        .await;
+    ran.assert_code(5);
+    for internal in [
+        "InvalidCertificate",
+        "CaUsed",
+        "Alert",
+        "docs.rs",
+        "rustls",
+        "UNIX",
+    ] {
+        assert!(!ran.stderr.contains(internal), "{ran:#?}");
+    }
+    ran
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_trouble_is_told_in_words_and_with_the_flag_that_helps() {
+    let authority = Authority::new();
+    let haul = Haul::new();
+    let ca = haul.write("ca.pem", authority.pem());
+    let trusting = ["--proxy-cacert", &ca[..]];
+    by(
+        &Authority::self_made(&["127.0.0.1"], false),
+        None,
+        &trusting,
+    )
+    .await
+    .assert_says("is used as a server's")
+    .assert_says("hint: --proxy-cacert FILE");
+    by(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
+        .await
+        .assert_says("it expired ")
+        .assert_says("hint: --proxy-insecure");
+    by(&authority.issue(&["other.test"]), None, &trusting)
+        .await
+        .assert_says("it is for other.test, and 127.0.0.1 is wanted")
+        .assert_says("hint: --proxy-insecure");
+    by(
+        &authority.issue(&["127.0.0.1"]),
+        Some(&authority),
+        &trusting,
+    )
+    .await
+    .assert_says("a client certificate")
+    .assert_says("hint: --proxy-cert and --proxy-key");
+}
