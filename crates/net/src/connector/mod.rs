@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
 use through::Errand;
@@ -284,16 +285,13 @@ impl Connector {
     }
 }
 
-/// What is done within so long, or else the error that says that it was not.
-async fn in_time<T>(
+/// What is done within so long, or else the error that says that it was not. No `async fn`: that would have room for the way twice.
+fn in_time<T>(
     limit: Duration,
     way: impl Future<Output = Result<T, Error>>,
     late: impl FnOnce() -> Error,
-) -> Result<T, Error> {
-    match timeout(limit, way).await {
-        Ok(result) => result,
-        Err(_) => Err(late()),
-    }
+) -> impl Future<Output = Result<T, Error>> {
+    timeout(limit, way).map(|done| done.unwrap_or_else(|_| Err(late())))
 }
 
 /// There was no connection in time, by way of a proxy perhaps.

@@ -189,11 +189,9 @@ impl Upstream {
         // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
         let is_passed_on = errand == Errand::Request && !self.target_tls;
         if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
-            let reached = self
-                .connector
-                .connect_to_last_within(limit, &proxies, url)
-                .await
-                .map_err(judged)?;
+            // Apart: most are tunnels, and need not have room for it.
+            let way = (self.connector).connect_to_last_within(limit, &proxies, url);
+            let reached = Box::pin(way).await.map_err(judged)?;
             return Ok(Found {
                 stream: reached.stream,
                 via,
@@ -205,25 +203,28 @@ impl Upstream {
             .connect_within(limit, target, (&proxies, url))
             .await
             .map_err(judged)?;
-        let secured = self.secured(reached, target, url).await;
+        let stream = match self.target_tls {
+            false => reached.stream,
+            true => {
+                let secured = Box::pin(self.secured(reached, target, url)).await;
+                // By now it is the target's affair, and would be by any way.
+                secured.map_err(|error| (error, Setback::Target))?.stream
+            }
+        };
         Ok(Found {
-            // By now it is the target's affair, and would be by any way.
-            stream: secured.map_err(|error| (error, Setback::Target))?.stream,
+            stream,
             via,
             forwarders: Vec::new(),
         })
     }
 
-    /// TLS with the target, where it is wanted.
+    /// TLS with the target.
     async fn secured(
         &self,
         reached: Reached,
         target: &Target,
         url: &Url,
     ) -> Result<Reached, Error> {
-        if !self.target_tls {
-            return Ok(reached);
-        }
         let peer = Peer {
             host: &target.host,
             standing: Standing::Named,
