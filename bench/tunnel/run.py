@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("--flags", type=shlex.split, default=[], help="more flags for haul tunnel, as one word")
     parser.add_argument("--haul", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--limit", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--least", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.keys = args.cases.split(",")
     if unknown := set(args.keys) - set(KEYS):
