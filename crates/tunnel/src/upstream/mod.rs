@@ -198,6 +198,7 @@ impl Upstream {
                 forwarders: proxies.into_iter().cloned().collect(),
             });
         }
+        let begun = Instant::now();
         let reached = self
             .connector
             .connect_within(limit, target, (&proxies, url))
@@ -206,7 +207,8 @@ impl Upstream {
         let stream = match self.target_tls {
             false => reached.stream,
             true => {
-                let secured = Box::pin(self.secured(reached, target, url)).await;
+                let left = limit.saturating_sub(begun.elapsed());
+                let secured = Box::pin(self.secured(reached, target, (url, left))).await;
                 // By now it is the target's affair, and would be by any way.
                 secured.map_err(|error| (error, Setback::Target))?.stream
             }
@@ -223,7 +225,7 @@ impl Upstream {
         &self,
         reached: Reached,
         target: &Target,
-        url: &Url,
+        (url, limit): (&Url, Duration),
     ) -> Result<Reached, Error> {
         let peer = Peer {
             host: &target.host,
@@ -231,7 +233,8 @@ impl Upstream {
             // It may be any protocol's server.
             offer: Offer::Nothing,
         };
-        self.connector.secure(reached, peer, url).await
+        let way = (self.connector).secure_within(limit, reached, (peer, url));
+        way.await
     }
 
     /// What makes the streams.
