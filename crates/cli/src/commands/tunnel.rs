@@ -63,7 +63,8 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     let mut signals = ServerSignals::listen()
         .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
     let engine = Engine::new(EngineOptions {
-        max_connections: running.max_connections,
+        max_connections: running.max_connections.connections(),
+        max_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
     let mut doors = Doors::new(engine.clone(), Handed::take()?);

@@ -5,6 +5,7 @@
 
 mod file;
 mod login;
+mod room;
 mod running;
 mod table;
 mod way;
@@ -21,6 +22,7 @@ use crate::limits;
 use file::{Config, Listed};
 pub(crate) use login::Passwords;
 use login::{Logins, of_variable};
+use room::{Besides, Most};
 pub(crate) use running::RunningSettings;
 use running::{NetrcWish, RunningWishes};
 pub(crate) use way::Way;
@@ -131,10 +133,19 @@ impl TunnelSettings {
             );
         }
         let mut warnings = told.warnings();
-        warnings.extend(told.running.descriptors(limits::open_files()));
+        let besides = Besides {
+            listeners: tunnels.len(),
+            ready: tunnels
+                .iter()
+                .filter_map(|planned| Some(planned.warm?.ready))
+                .sum(),
+        };
+        let allowed = limits::open_files();
+        let most = Most::of(told.running.max_connections, besides, allowed);
+        warnings.extend(most.warning(besides, allowed));
         Ok(Self {
             tunnels,
-            running: told.running.settled(args.running.quiet)?,
+            running: told.running.settled(args.running.quiet, most)?,
             warnings,
         })
     }

@@ -45,7 +45,8 @@ fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
         _ => return None,
     };
     let mut asked = [0; HEAD + ASKED];
-    let mut put = |from: usize, bytes: &[u8]| asked[from..from + bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |from: usize, bytes: &[u8]| asked[from..from + bytes.len()].copy_from_slice(bytes);
     put(0, &u32::try_from(HEAD + ASKED).ok()?.to_ne_bytes());
     put(4, &BY_FAMILY.to_ne_bytes());
     put(6, &REQUEST.to_ne_bytes());

@@ -22,7 +22,10 @@ pub(crate) fn is_known_open(socket: Socket<'_>) -> bool {
 /// Both directions of a socket file hang up when the peer has closed its own.
 fn is_unix_peer_open(stream: &UnixStream) -> bool {
     let mut asked = [PollFd::new(stream, PollFlags::empty())];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     match poll(&mut asked, Some(&at_once)) {
         Ok(_) => !asked[0].revents().contains(PollFlags::HUP),
         Err(_) => false,

@@ -7,21 +7,12 @@ use haul_service::listen::Address;
 use haul_service::observe::{LogOptions, LogTarget};
 use haul_tunnel::LogFormat;
 
+use super::room::Most;
 use crate::args::{MaybeTime, TunnelArgs};
-use crate::limits;
 use crate::settings::SettingError;
 
 /// Threads that relay, unless told otherwise.
 const THREADS: usize = 1;
-
-/// Connections at one time, if the system has room for so many.
-const CONNECTIONS: usize = 65_536;
-
-/// Descriptors that are no connection's: threads' own, standard streams, listeners, logs.
-const OTHER_FILES: u64 = 64;
-
-/// Descriptors that a connection needs.
-const FILES_EACH: u64 = 2;
 
 /// What may be wished of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +46,7 @@ pub(crate) enum NetrcWish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningSettings {
     /// Connections at one time.
-    pub(crate) max_connections: usize,
+    pub(crate) max_connections: Most,
     /// The connection log.
     pub(crate) log: Option<LogOptions>,
     /// What its lines look like.
@@ -100,7 +91,7 @@ impl RunningWishes {
     }
 
     /// With what holds where nothing is wished.
-    pub(super) fn settled(&self, quiet: bool) -> Result<RunningSettings, SettingError> {
+    pub(super) fn settled(&self, quiet: bool, most: Most) -> Result<RunningSettings, SettingError> {
         if let Some(Address::Systemd { .. }) = &self.admin {
             return Err(
                 SettingError::new("--admin cannot take a socket that was handed over")
@@ -113,9 +104,7 @@ impl RunningWishes {
                 .hint("--log FILE writes one, - to standard output"));
         }
         Ok(RunningSettings {
-            max_connections: self
-                .max_connections
-                .unwrap_or_else(|| room(limits::open_files())),
+            max_connections: most,
             log: self.log.clone().or(unasked).map(|target| LogOptions {
                 target,
                 ..LogOptions::default()
@@ -127,58 +116,18 @@ impl RunningWishes {
             quiet,
         })
     }
-
-    /// Whether as many connections as were asked for can come about.
-    pub(super) fn descriptors(&self, allowed: Option<u64>) -> Option<String> {
-        let wanted = u64::try_from(self.max_connections?).unwrap_or(u64::MAX);
-        let needed = wanted
-            .saturating_mul(FILES_EACH)
-            .saturating_add(OTHER_FILES);
-        let allowed = allowed.filter(|allowed| *allowed < needed)?;
-        Some(format!(
-            "{wanted} connections may need {needed} open files, and the system allows {allowed} (ulimit -n)"
-        ))
-    }
-}
-
-/// How many connections there is room for.
-fn room(allowed: Option<u64>) -> usize {
-    let fit = |allowed: u64| allowed.saturating_sub(OTHER_FILES) / FILES_EACH;
-    let fit = allowed.map_or(CONNECTIONS, |allowed| {
-        usize::try_from(fit(allowed)).unwrap_or(CONNECTIONS)
-    });
-    fit.clamp(1, CONNECTIONS)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::Besides;
     use super::*;
-
-    #[test]
-    fn connections_leave_room_for_the_rest() {
-        assert_eq!(room(None), CONNECTIONS);
-        assert_eq!(room(Some(1024)), 480);
-        assert_eq!(room(Some(20)), 1);
-        assert_eq!(room(Some(1 << 30)), CONNECTIONS);
-    }
-
-    #[test]
-    fn more_than_there_is_room_for_is_told() {
-        let wishes = |most| RunningWishes {
-            max_connections: Some(most),
-            ..RunningWishes::default()
-        };
-        assert_eq!(wishes(480).descriptors(Some(1024)), None);
-        assert_eq!(wishes(480).descriptors(None), None);
-        let told = wishes(481).descriptors(Some(1024)).unwrap();
-        assert!(told.contains("1026") && told.contains("1024"), "{told}");
-        assert_eq!(RunningWishes::default().descriptors(Some(10)), None);
-    }
 
     #[test]
     fn a_log_goes_where_people_are_unless_they_want_none() {
         let target = |wishes: &RunningWishes, quiet| {
-            let log = wishes.settled(quiet).unwrap().log;
+            let most = Most::of(None, Besides::default(), None);
+            let log = wishes.settled(quiet, most).unwrap().log;
             log.map(|options| options.target)
         };
         let none = RunningWishes::default();

@@ -181,7 +181,7 @@ fn flags_go_before_the_file() {
     let settings = place.resolve("", file).unwrap();
     assert_eq!(lines(&settings), ["127.0.0.1:9993 t.test:1 via b:2"]);
     let running = &settings.running;
-    assert_eq!(running.max_connections, 7);
+    assert_eq!(running.max_connections.connections(), 7);
     assert_eq!(running.log_format, haul_tunnel::LogFormat::Json);
     let log = haul_service::observe::LogTarget::File(place.0.path().join("l.log"));
     assert_eq!(running.log.as_ref().unwrap().target, log);
@@ -197,7 +197,7 @@ fn flags_go_before_the_file() {
     );
     let running = &settings.running;
     assert_eq!(
-        (running.max_connections, running.grace),
+        (running.max_connections.connections(), running.grace),
         (8, std::time::Duration::ZERO)
     );
     let settings = place.resolve("-p=", file).unwrap();
