@@ -12,7 +12,7 @@ mod tunnel;
 use std::borrow::Cow;
 use std::path::Path;
 
-use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
+use haul_net::{ClientConfig, ConnectorConfig, Family, ProxyRules, connector};
 use haul_plan::{Glob, Http, RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Output};
 
@@ -302,10 +302,8 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
             },
         )?,
     };
-    let no_proxy = args
-        .no_proxy
-        .as_deref()
-        .map_or(rules.no_proxy, NoProxy::parse);
+    // Words of a variable that cannot be used are left out, as other programs do.
+    let no_proxy = args.no_proxy.clone().unwrap_or(rules.no_proxy);
     proxies::completed(args, ProxyRules { no_proxy, ..rules })
 }
 

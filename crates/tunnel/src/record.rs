@@ -286,7 +286,10 @@ mod tests {
             Outcome::Left,
             Outcome::Silent,
             Outcome::Misunderstood(error()),
-            Outcome::TooMany,
+            Outcome::TooMany {
+                most: 5,
+                by: "--max-connections".into(),
+            },
             Outcome::Stopped,
         ] {
             assert!(Outcome::WORDS.contains(&outcome.word()), "{outcome:?}");

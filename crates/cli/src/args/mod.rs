@@ -20,7 +20,7 @@ pub(crate) use sign::SignArgs;
 pub(crate) use tunnel::{ProxyArgs, StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, WayArgs};
 pub(crate) use values::{
     Bearer, Duration, Field, HttpUrl, MaybeTime, ProxyUrl, Resolve, SecretText, Size, UrlText,
-    User, ValueError, keepalive, listen, many, ready, target, threads, token,
+    User, ValueError, keepalive, listen, many, no_proxy, ready, target, threads, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.

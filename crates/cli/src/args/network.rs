@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User, count};
+use haul_net::NoProxy;
+
+use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User, count, no_proxy};
 
 /// What requests carry, and where redirects may lead.
 #[derive(Debug, Args)]
@@ -67,8 +69,8 @@ pub(crate) struct ConnectionArgs {
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
     ///
     /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
-    #[arg(long, value_name = "HOSTS")]
-    pub(crate) no_proxy: Option<String>,
+    #[arg(long, value_name = "HOSTS", value_parser = no_proxy)]
+    pub(crate) no_proxy: Option<NoProxy>,
     /// HTTP/1.1 only.
     #[arg(long = "http1.1", conflicts_with = "http2")]
     pub(crate) http1: bool,

@@ -133,6 +133,7 @@ impl TunnelSettings {
             );
         }
         let mut warnings = told.warnings();
+        warnings.append(&mut ways.warnings);
         let besides = Besides {
             listeners: tunnels.len(),
             ready: tunnels
@@ -162,10 +163,14 @@ impl StdioSettings {
         let wishes = told.flags.over(&told.config.all);
         told.certificates_are_used(std::iter::once(&wishes))?;
         let passwords = Passwords::default();
+        let mut ways = told.ways(&passwords, environment)?;
+        let way = ways.of(&wishes)?;
+        let mut warnings = told.warnings();
+        warnings.append(&mut ways.warnings);
         Ok(Self {
-            way: told.ways(&passwords, environment)?.of(&wishes)?,
+            way,
             idle: wishes.idle_timeout.and_then(|time| time.0),
-            warnings: told.warnings(),
+            warnings,
         })
     }
 }
@@ -196,6 +201,7 @@ impl Told {
             },
             environment,
             made: Vec::new(),
+            warnings: Vec::new(),
         })
     }
 

@@ -95,7 +95,7 @@ impl FromStr for Target {
 
 /// A name as it goes over the wire, or an IPv4 address: nothing that could end a line of a request, or be taken for something
 /// else there.
-fn named(text: &str) -> Option<String> {
+pub(crate) fn named(text: &str) -> Option<String> {
     // What is left of a URL's grammar for hosts: they may be escaped there.
     if text.contains(['%', ':']) || text.len() > LONGEST {
         return None;
@@ -105,7 +105,7 @@ fn named(text: &str) -> Option<String> {
 }
 
 /// `parse` would take a plus sign.
-fn port_number(digits: &str) -> Option<u16> {
+pub(crate) fn port_number(digits: &str) -> Option<u16> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|port| is_number && *port > 0)
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use haul_net::NoProxy;
 
 use crate::args::values::{
-    Duration, Field, MaybeTime, Resolve, SecretText, User, keepalive, ready,
+    Duration, Field, MaybeTime, Resolve, SecretText, User, keepalive, no_proxy, ready,
 };
 
 /// The proxies.
@@ -51,8 +52,8 @@ pub(crate) struct ProxyArgs {
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
     ///
     /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
-    #[arg(long, value_name = "HOSTS")]
-    pub(crate) no_proxy: Option<String>,
+    #[arg(long, value_name = "HOSTS", value_parser = no_proxy)]
+    pub(crate) no_proxy: Option<NoProxy>,
     /// Go straight to the target when no proxy can be reached: for laptops that move.
     #[arg(long)]
     pub(crate) direct_fallback: bool,

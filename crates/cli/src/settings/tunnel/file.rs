@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use haul_net::{Family, Secret};
+use haul_net::{Family, NoProxy, Secret};
 use haul_service::listen::Address;
 use haul_service::observe::LogTarget;
 use haul_tunnel::Local;
@@ -17,7 +17,7 @@ use super::way;
 use super::wishes::{LoginWish, Place, TlsWish, Wishes};
 use crate::args::{
     Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, keepalive, listen, many,
-    ready, target, threads,
+    no_proxy, ready, target, threads,
 };
 use crate::settings::{SettingError, exposed};
 
@@ -187,6 +187,11 @@ fn maybe_time(table: &Table<'_>, name: &'static str) -> Result<Option<MaybeTime>
 /// Places in a row; in each a text with commas, or a list, of alternatives.
 fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingError> {
     let whole = value.clone();
+    let is_empty = |value: &Value<'_>| value.is_list() && value.clone().each().is_empty();
+    if is_empty(&whole) || whole.clone().each().iter().any(is_empty) {
+        let told = whole.wrong("there is no proxy in this list");
+        return Err(told.hint("proxy = \"\" goes straight to targets"));
+    }
     let place = |value: Value<'_>| {
         if !value.is_list() {
             return value.text().map(|text| Place::of(text, FLAG));
@@ -238,10 +243,15 @@ fn tls(table: &Table<'_>) -> Result<TlsWish, SettingError> {
     })
 }
 
-/// A list of texts as one, as the flag has them.
-fn hosts(value: Value<'_>) -> Result<String, SettingError> {
-    let texts = value.each().into_iter().map(Value::text);
-    Ok(texts.collect::<Result<Vec<_>, _>>()?.join(","))
+/// A list of texts as one, as the flag has them. Each is judged where it stands.
+fn hosts(value: Value<'_>) -> Result<NoProxy, SettingError> {
+    let judged = |value: Value<'_>| {
+        let text = value.clone().text()?;
+        value.parsed(no_proxy).map(|_| text.to_owned())
+    };
+    let texts = value.each().into_iter().map(judged);
+    let texts = texts.collect::<Result<Vec<_>, _>>()?;
+    Ok(NoProxy::parse(&texts.join(",")))
 }
 
 fn list<T>(

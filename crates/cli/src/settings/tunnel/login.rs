@@ -274,12 +274,12 @@ mod tests {
             of("http://url:u@p.test", Some("flag:f"), true).unwrap(),
             "url:u"
         );
-        assert_eq!(of("p.test", Some("flag:f"), true).unwrap(), "flag:f");
-        assert_eq!(of("p.test", None, true).unwrap(), "var:v");
-        assert_eq!(of("p.test", None, false).unwrap(), "net:n");
-        assert_eq!(of("q.test", None, false), None);
+        assert_eq!(of("p.test:80", Some("flag:f"), true).unwrap(), "flag:f");
+        assert_eq!(of("p.test:80", None, true).unwrap(), "var:v");
+        assert_eq!(of("p.test:80", None, false).unwrap(), "net:n");
+        assert_eq!(of("q.test:80", None, false), None);
         // A name alone is completed.
-        assert_eq!(of("p.test", Some("me"), true).unwrap(), "me:m");
+        assert_eq!(of("p.test:80", Some("me"), true).unwrap(), "me:m");
         assert_eq!(of("http://me@p.test", None, false).unwrap(), "me:m");
         assert_eq!(
             of("http://flag@p.test", Some("flag:f"), true).unwrap(),
@@ -289,7 +289,7 @@ mod tests {
         // The variable's password is the first proxy's, whoever else has a user of that name.
         assert_eq!(of("http://var@q.test", None, true).unwrap(), "var:v");
         assert_eq!(of("http://var@q.test", None, false).unwrap(), "var:");
-        let nobody = logins.of(&proxy("q.test"), &wish(Some("me"), None), true);
+        let nobody = logins.of(&proxy("q.test:80"), &wish(Some("me"), None), true);
         assert!(nobody.unwrap_err().to_string().contains("me at q.test:80"));
     }
 
@@ -306,7 +306,7 @@ mod tests {
             netrc: None,
             passwords: &passwords,
         };
-        for (url, user) in [("p.test", Some("me")), ("http://me@p.test", None)] {
+        for (url, user) in [("p.test:80", Some("me")), ("http://me@p.test", None)] {
             let login = logins.of(&proxy(url), &wish(user, None), true).unwrap();
             assert_eq!(shown(login).unwrap(), "me:typed", "{url}");
         }
@@ -325,7 +325,7 @@ mod tests {
         let of = |text: &str, user: Option<&str>| {
             std::fs::write(&file, text).unwrap();
             logins
-                .of(&proxy("p.test"), &wish(user, Some(&file)), true)
+                .of(&proxy("p.test:80"), &wish(user, Some(&file)), true)
                 .map(shown)
         };
         assert_eq!(of("a:b\nmore", Some("me")).unwrap().unwrap(), "me:a:b");

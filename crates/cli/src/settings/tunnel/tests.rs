@@ -64,7 +64,8 @@ fn the_environment_names_a_proxy_where_nobody_else_does() {
     };
     let some: Environment = |name| match name {
         "https_proxy" => Some("http://env.test:3128".to_owned()),
-        "http_proxy" => Some("other.test:1".to_owned()),
+        // Not for tunnels, and so no matter how wrong.
+        "http_proxy" => Some("other.test".to_owned()),
         "no_proxy" => Some(".lan".to_owned()),
         _ => None,
     };
@@ -80,6 +81,24 @@ fn the_environment_names_a_proxy_where_nobody_else_does() {
         way("-p a:1 --no-proxy= 1:t.lan:1"),
         ["127.0.0.1:1 t.lan:1 via a:1"]
     );
+    // What cannot be used there is told of, unless nobody asks for the list.
+    let odd: Environment = |name| match name {
+        "https_proxy" => Some("env.test:3128".to_owned()),
+        "no_proxy" => Some(".lan, 1.2.3.4/99,,".to_owned()),
+        _ => None,
+    };
+    let settings = of("1:t.lan:1 2:u.test:1", odd).unwrap();
+    assert!(lines(&settings)[0].ends_with("directly"));
+    assert_eq!(
+        settings.warnings,
+        [
+            "the variable no_proxy: \"1.2.3.4/99\" is no network: the number of bits is from 0 to 32; it is left out"
+        ]
+    );
+    for unasked in ["--no-proxy=", "-p="] {
+        let settings = of(&format!("1:t.lan:1 {unasked}"), odd).unwrap();
+        assert_eq!(settings.warnings, [""; 0]);
+    }
     let wrong: Environment = |name| (name == "https_proxy").then(|| "ftp://x".to_owned());
     let error = of("1:t.test:1", wrong).unwrap_err();
     assert_eq!(error.to_string(), "the variable https_proxy cannot be used");
@@ -348,6 +367,12 @@ const MISTAKES: &[&str] = &[
     "proxy = [\"a:1\", \"ftp://me:s3cret@p\"]",
     "proxy = \"http://me:s3,cret@p:1\"",
     "proxy = [\"a:1\", \"\"]",
+    "proxy = []",
+    "proxy = [\"a:1\", []]",
+    "proxy = \"crop\"\n[proxies.corp]\nurl = \"a:1\"",
+    "proxy = \"http://a:1/x\"",
+    "no-proxy = [\".lan\",\n\"1.2.3.4/99\"]",
+    "no-proxy = \"[::1\"",
     "direct-fallback = \"yes\"",
     "idle-timeout = \"5x\"",
     "keepalive = \"10h\"",
@@ -370,7 +395,7 @@ const MISTAKES: &[&str] = &[
     "tunnel = 5",
     "[proxies.a]\nuser = \"x:y\"",
     "[proxies.a]\nurl = \"ftp://x\"",
-    "[proxies.a]\nurl = \"x\"\nurll = \"y\"",
+    "[proxies.a]\nurl = \"x:1\"\nurll = \"y\"",
     "proxies = \"x\"",
     "",
 ];
@@ -388,8 +413,8 @@ const WAYS: &[&str] = &[
     "proxy = \"a:1\"\nuser = \"me\"",
     "proxy = \"a:1\"\ntarget-tls = true\ncacert = \"t.toml\"",
     "proxy = \"a:1\"\nadmin = \"systemd\"",
-    "proxy = \"a,b,c,d,e\"\n",
-    "proxy = [\"a,b,c,d,e\", \"f,g,h,i\"]\n",
+    "proxy = \"a:1,b:1,c:1,d:1,e:1\"\n",
+    "proxy = [\"a:1,b:1,c:1,d:1,e:1\", \"f:1,g:1,h:1,i:1\"]\n",
 ];
 
 #[test]

@@ -40,6 +40,8 @@ pub(super) struct Ways<'a> {
     pub(super) environment: Environment,
     /// Those that there are, by what was wished.
     pub(super) made: Vec<(Wishes, Way)>,
+    /// What of the environment cannot be used, and is no reason to do nothing.
+    pub(super) warnings: Vec<String>,
 }
 
 impl Way {
@@ -65,11 +67,18 @@ impl Ways<'_> {
         Ok(way)
     }
 
-    fn make(&self, wishes: &Wishes) -> Result<Way, SettingError> {
+    fn make(&mut self, wishes: &Wishes) -> Result<Way, SettingError> {
         let rules = self.rules(wishes.proxies.is_some())?;
         let proxies = self.proxies(wishes, rules.https)?;
-        let no_proxy = wishes.no_proxy.as_deref();
-        let no_proxy = no_proxy.map_or(rules.no_proxy, NoProxy::parse);
+        let no_proxy = match &wishes.no_proxy {
+            Some(wished) => wished.clone(),
+            None => {
+                if !proxies.is_empty() {
+                    self.warn_of(&rules.no_proxy);
+                }
+                rules.no_proxy
+            }
+        };
         let shown = shown(&proxies);
         let upstream = Upstream::new(UpstreamOptions {
             proxies,
@@ -92,11 +101,26 @@ impl Ways<'_> {
         })
     }
 
+    /// Tells once what of the variable is left out.
+    fn warn_of(&mut self, list: &NoProxy) {
+        for unusable in list.unusable() {
+            let warning = format!("the variable no_proxy: {unusable}; it is left out");
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
+
     /// What the environment says; where a proxy is named, nothing of others that may be wrong there.
     fn rules(&self, is_named: bool) -> Result<ProxyRules, SettingError> {
         let read = |name: &str| {
-            let is_list = name.eq_ignore_ascii_case("no_proxy");
-            (is_list || !is_named).then(|| (self.environment)(name))?
+            let is_wanted = match name {
+                "no_proxy" | "NO_PROXY" => true,
+                // For plain requests alone, of which a tunnel makes none.
+                "http_proxy" => false,
+                _ => !is_named,
+            };
+            is_wanted.then(|| (self.environment)(name))?
         };
         ProxyRules::from_environment(read).map_err(|(name, error)| {
             SettingError::new(format!("the variable {name} cannot be used"))

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_net::{Family, Secret};
+use haul_net::{Family, NoProxy, Secret};
 
 use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, User, WayArgs};
 
@@ -25,7 +25,7 @@ pub(crate) struct Wishes {
     /// TLS with it.
     pub(crate) proxy_tls: TlsWish,
     /// Targets that are reached straight.
-    pub(crate) no_proxy: Option<String>,
+    pub(crate) no_proxy: Option<NoProxy>,
     /// Whether targets are reached straight when no proxy can be.
     pub(crate) direct_fallback: Option<bool>,
     /// Whether there is TLS with targets.
