@@ -320,8 +320,13 @@ fn wrong_spec(number: usize, error: &SpecError) -> SettingError {
         {
             error.to_string()
         }
+        SpecError::Url => "this is a URL, and no tunnel: a proxy is named by -p".to_owned(),
+        // Whose colons those are cannot be told.
         SpecError::Listener(AddressError::Brackets(_)) => {
-            "the listener: several colons, and no brackets around an IPv6 address".to_owned()
+            "several colons, and no brackets around an IPv6 address".to_owned()
+        }
+        SpecError::Listener(AddressError::NoPort(_)) => {
+            "the listener: there is no port: it is PORT or BIND:PORT".to_owned()
         }
         SpecError::Listener(
             AddressError::Path
@@ -329,7 +334,10 @@ fn wrong_spec(number: usize, error: &SpecError) -> SettingError {
             | AddressError::Mode(_)
             | AddressError::SystemdName,
         ) => error.to_string(),
-        SpecError::Listener(_) => "the listener: this is no address with a port".to_owned(),
+        SpecError::Listener(AddressError::Port(_)) => {
+            "the listener: the port is no number from 0 to 65535".to_owned()
+        }
+        SpecError::Listener(_) => "the listener: this is no address".to_owned(),
         _ => error.to_string(),
     };
     SettingError::new(format!("SPEC {number}: {told}"))

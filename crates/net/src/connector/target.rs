@@ -64,10 +64,13 @@ pub enum TargetError {
     /// There is no port behind the host.
     #[error("there is no port behind the host: write HOST:PORT, IPv6 addresses in brackets")]
     NoPort,
+    /// There is no host before the port.
+    #[error("there is no host before the port")]
+    NoHost,
     /// The port is no number from 1 to 65535.
     #[error("the port is a number from 1 to 65535")]
     Port,
-    /// The host is empty, or no host.
+    /// The host is none.
     #[error("this is no host: a name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
 }
@@ -78,6 +81,9 @@ impl FromStr for Target {
     /// `host:port`, `[::1]:22`.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let (host, port) = text.rsplit_once(':').ok_or(TargetError::NoPort)?;
+        if host.is_empty() {
+            return Err(TargetError::NoHost);
+        }
         let host = match host.strip_prefix('[') {
             Some(rest) => {
                 let inner = rest.strip_suffix(']').ok_or(TargetError::NoPort)?;
@@ -189,7 +195,7 @@ mod tests {
             ("a.test", E::NoPort),
             ("[::1]", E::NoPort),
             ("[::1", E::NoPort),
-            (":22", E::Host),
+            (":22", E::NoHost),
             ("::1:22", E::Host),
             ("[a.test]:22", E::Host),
             ("a b:22", E::Host),
