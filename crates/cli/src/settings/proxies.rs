@@ -3,8 +3,8 @@
 use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 
-use super::SettingError;
-use super::tls::{Names, client_tls};
+use super::tls::{Names, by_flag, client_tls};
+use super::{By, SettingError};
 use crate::args::{ConnectionArgs, Field};
 
 /// What flags about TLS with a proxy begin with.
@@ -12,8 +12,10 @@ pub(super) const FLAGS: &str = "--proxy-";
 
 /// TLS with a proxy.
 pub(super) fn tls(names: Names<'_>) -> Result<ProxyTls, SettingError> {
-    ProxyTls::new(client_tls(names)?)
-        .map_err(|error| SettingError::new("TLS with the proxy cannot be set up").because(error))
+    let place = names.by().map(By::prefix).unwrap_or_default();
+    ProxyTls::new(client_tls(names)?).map_err(|error| {
+        SettingError::new(format!("{place}TLS with the proxy cannot be set up")).because(error)
+    })
 }
 
 /// Header fields, by a flag.
@@ -42,12 +44,12 @@ pub(super) fn completed(
 ) -> Result<ProxyRules, SettingError> {
     let names = Names {
         flags: FLAGS,
-        cacert: args.proxy_cacert.as_deref(),
+        cacert: by_flag("--proxy-cacert", args.proxy_cacert.as_ref()),
         insecure: args.proxy_insecure,
-        cert: args.proxy_cert.as_deref(),
-        key: args.proxy_key.as_deref(),
+        cert: by_flag("--proxy-cert", args.proxy_cert.as_ref()),
+        key: by_flag("--proxy-key", args.proxy_key.as_ref()),
     };
-    let is_given = names.cacert.or(names.cert).or(names.key).is_some() || names.insecure;
+    let is_given = names.by().is_some() || names.insecure;
     let tls = is_given.then(|| tls(names)).transpose()?;
     let fields = fields("--proxy-header", args.proxy_headers.iter())?;
     let mut proxies: Vec<&mut Proxy> = [&mut rules.http, &mut rules.https]

@@ -9,7 +9,7 @@ use haul_tunnel::LogFormat;
 
 use super::room::Most;
 use crate::args::{MaybeTime, TunnelArgs};
-use crate::settings::SettingError;
+use crate::settings::{Said, SettingError};
 
 /// Threads that relay, unless told otherwise.
 const THREADS: usize = 1;
@@ -20,17 +20,17 @@ pub(crate) struct RunningWishes {
     /// Connections at one time.
     pub(crate) max_connections: Option<usize>,
     /// Where connections are logged.
-    pub(crate) log: Option<LogTarget>,
+    pub(crate) log: Option<Said<LogTarget>>,
     /// What lines look like.
-    pub(crate) log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<Said<LogFormat>>,
     /// The admin endpoint.
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<Said<Address>>,
     /// For connections at the end.
     pub(crate) grace: Option<MaybeTime>,
     /// Threads.
     pub(crate) threads: Option<usize>,
     /// Where proxies' logins may be looked up.
-    pub(crate) netrc: Option<NetrcWish>,
+    pub(crate) netrc: Option<Said<NetrcWish>>,
 }
 
 /// Which netrc.
@@ -48,7 +48,7 @@ pub(crate) struct RunningSettings {
     /// Connections at one time.
     pub(crate) max_connections: Most,
     /// The connection log.
-    pub(crate) log: Option<LogOptions>,
+    pub(crate) log: Option<Said<LogOptions>>,
     /// What its lines look like.
     pub(crate) log_format: LogFormat,
     /// Where /healthz, /metrics and /tunnels are.
@@ -62,18 +62,39 @@ pub(crate) struct RunningSettings {
 }
 
 impl RunningWishes {
+    /// What of it means nothing where nobody listens.
+    pub(super) fn of_listeners(&self) -> Vec<&'static str> {
+        let given = [
+            ("max-connections", self.max_connections.is_some()),
+            ("log", self.log.is_some()),
+            ("log-format", self.log_format.is_some()),
+            ("grace", self.grace.is_some()),
+            ("threads", self.threads.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name).collect()
+    }
+
     /// What flags say.
     pub(super) fn of_flags(args: &TunnelArgs) -> Self {
         let (running, proxy) = (&args.running, &args.proxy);
-        let home = proxy.netrc.then_some(NetrcWish::Home);
+        let home = proxy
+            .netrc
+            .then_some(Said::flag("--netrc", NetrcWish::Home));
+        let file = |file: PathBuf| Said::flag("--netrc-file", NetrcWish::File(file));
         Self {
             max_connections: running.max_connections,
-            log: running.log.clone(),
-            log_format: running.log_format,
-            admin: running.admin.clone(),
+            log: running.log.clone().map(|log| Said::flag("--log", log)),
+            log_format: running
+                .log_format
+                .map(|format| Said::flag("--log-format", format)),
+            admin: running
+                .admin
+                .clone()
+                .map(|admin| Said::flag("--admin", admin)),
             grace: running.grace,
             threads: running.threads,
-            netrc: proxy.netrc_file.clone().map(NetrcWish::File).or(home),
+            netrc: proxy.netrc_file.clone().map(file).or(home),
         }
     }
 
@@ -92,25 +113,32 @@ impl RunningWishes {
 
     /// With what holds where nothing is wished.
     pub(super) fn settled(&self, quiet: bool, most: Most) -> Result<RunningSettings, SettingError> {
-        if let Some(Address::Systemd { .. }) = &self.admin {
-            return Err(
-                SettingError::new("--admin cannot take a socket that was handed over")
-                    .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"),
-            );
+        let admin = self.admin.as_ref();
+        if let Some(said) = admin.filter(|said| matches!(said.value, Address::Systemd { .. })) {
+            let told = format!("{} cannot take a socket that was handed over", said.by);
+            return Err(SettingError::new(told)
+                .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
         }
-        let unasked = (!quiet).then_some(LogTarget::Stderr);
-        if self.log.is_none() && quiet && self.log_format.is_some() {
-            return Err(SettingError::new("--log-format, and --quiet has no log")
+        let unasked = (!quiet).then_some(Said::flag("--log", LogTarget::Stderr));
+        if let (None, true, Some(format)) = (&self.log, quiet, &self.log_format) {
+            return Err(format
+                .by
+                .wrong("there is no log with --quiet")
                 .hint("--log FILE writes one, - to standard output"));
         }
+        let options = |target| LogOptions {
+            target,
+            ..LogOptions::default()
+        };
         Ok(RunningSettings {
             max_connections: most,
-            log: self.log.clone().or(unasked).map(|target| LogOptions {
-                target,
-                ..LogOptions::default()
-            }),
-            log_format: self.log_format.unwrap_or_default(),
-            admin: self.admin.clone(),
+            log: self.log.clone().or(unasked).map(|log| log.map(options)),
+            log_format: self
+                .log_format
+                .as_ref()
+                .map(|said| said.value)
+                .unwrap_or_default(),
+            admin: self.admin.clone().map(|said| said.value),
             grace: self.grace.and_then(|grace| grace.0).unwrap_or_default(),
             threads: self.threads.unwrap_or(THREADS),
             quiet,
@@ -128,11 +156,11 @@ mod tests {
         let target = |wishes: &RunningWishes, quiet| {
             let most = Most::of(None, Besides::default(), None);
             let log = wishes.settled(quiet, most).unwrap().log;
-            log.map(|options| options.target)
+            log.map(|said| said.value.target)
         };
         let none = RunningWishes::default();
         let named = RunningWishes {
-            log: Some(LogTarget::Stdout),
+            log: Some(Said::flag("--log", LogTarget::Stdout)),
             ..RunningWishes::default()
         };
         assert_eq!(target(&none, false), Some(LogTarget::Stderr));
