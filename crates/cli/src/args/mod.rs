@@ -3,6 +3,7 @@
 mod batch;
 mod get;
 mod network;
+mod peer;
 mod serve;
 mod sign;
 mod tunnel;
@@ -13,6 +14,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
 pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };

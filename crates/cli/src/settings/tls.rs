@@ -7,7 +7,7 @@ use haul_net::{Identity, TlsOptions, TrustedFiles};
 
 use super::credentials::read;
 use super::{By, Said, SettingError};
-use crate::args::ConnectionArgs;
+use crate::args::PeerTlsArgs;
 
 /// What is said about TLS: files, and who has named them.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Names<'a> {
 }
 
 /// What flags and the environment say about TLS.
-pub(super) fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
+pub(super) fn tls(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
     client_tls(Names {
         flags: "--",
         cacert: by_flag("--cacert", args.cacert.as_ref()),

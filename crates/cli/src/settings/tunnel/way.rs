@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use haul_net::{ConnectorConfig, NoProxy, ProxyRules, Target, TlsOptions, connector::Pin};
+use haul_net::{ConnectorConfig, NoProxy, ProxyRules, Target, TlsOptions};
 use haul_tunnel::{Upstream, UpstreamError, UpstreamOptions};
 
 use super::Environment;
@@ -12,9 +12,8 @@ use super::chain;
 use super::file::Proxies;
 use super::login::Logins;
 use super::wishes::Wishes;
-use crate::args::Resolve;
 use crate::settings::tls::client_tls;
-use crate::settings::{By, SettingError};
+use crate::settings::{By, SettingError, left_out, pin};
 
 /// A way to targets.
 #[derive(Debug, Clone)]
@@ -107,8 +106,7 @@ impl Ways<'_> {
 
     /// Tells once what of the variable is left out.
     fn warn_of(&mut self, list: &NoProxy) {
-        for unusable in list.unusable() {
-            let warning = format!("the variable no_proxy: {unusable}; it is left out");
+        for warning in left_out(list) {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
@@ -146,11 +144,6 @@ fn on_the_way(wishes: &Wishes) -> Wishes {
 
 fn connector(wishes: &Wishes) -> ConnectorConfig {
     let defaults = ConnectorConfig::default();
-    let pin = |pin: &Resolve| Pin {
-        host: pin.host.clone(),
-        port: pin.port,
-        addresses: pin.addresses.clone(),
-    };
     ConnectorConfig {
         connect_timeout: wishes.connect_timeout.unwrap_or(defaults.connect_timeout),
         keepalive: wishes.keepalive.map_or(defaults.keepalive, |time| time.0),

@@ -10,7 +10,7 @@ use haul_net::{Family, NoProxy};
 
 use super::beside::{LoginWish, Place, TlsWish};
 use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, WayArgs};
-use crate::settings::{By, Said};
+use crate::settings::{By, Said, family};
 
 /// What is wished. All that is `None` or empty is left to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,6 +53,7 @@ impl Wishes {
     /// What flags say.
     pub(super) fn of_flags(proxy: &ProxyArgs, way: &WayArgs, target: &TargetArgs) -> Self {
         let given = |is_given: bool| is_given.then_some(true);
+        let by_proxy = &proxy.by_proxy;
         let field = |field| Said::flag("-H", field);
         let places = || {
             proxy
@@ -69,31 +70,27 @@ impl Wishes {
             },
             headers: proxy.headers.iter().cloned().map(field).collect(),
             proxy_tls: TlsWish {
-                cacert: said("--proxy-cacert", proxy.proxy_cacert.as_ref()),
-                insecure: said("--proxy-insecure", given(proxy.proxy_insecure).as_ref()),
-                cert: said("--proxy-cert", proxy.proxy_cert.as_ref()),
-                key: said("--proxy-key", proxy.proxy_key.as_ref()),
+                cacert: said("--proxy-cacert", by_proxy.proxy_cacert.as_ref()),
+                insecure: said("--proxy-insecure", given(by_proxy.proxy_insecure).as_ref()),
+                cert: said("--proxy-cert", by_proxy.proxy_cert.as_ref()),
+                key: said("--proxy-key", by_proxy.proxy_key.as_ref()),
             },
-            no_proxy: proxy.no_proxy.clone(),
+            no_proxy: by_proxy.no_proxy.clone(),
             direct_fallback: given(proxy.direct_fallback),
             target_tls: given(target.target_tls),
             tls: TlsWish {
-                cacert: said("--cacert", target.cacert.as_ref()),
-                insecure: said("--insecure", given(target.insecure).as_ref()),
-                cert: said("--cert", target.cert.as_ref()),
-                key: said("--key", target.key.as_ref()),
+                cacert: said("--cacert", target.tls.cacert.as_ref()),
+                insecure: said("--insecure", given(target.tls.insecure).as_ref()),
+                cert: said("--cert", target.tls.cert.as_ref()),
+                key: said("--key", target.tls.key.as_ref()),
             },
             connect_timeout: way.connect_timeout.map(|time| time.0),
             idle_timeout: way.idle_timeout,
             keepalive: way.keepalive,
             warm: way.warm,
             warm_idle: way.warm_idle.map(|time| time.0),
-            resolve: way.resolve.clone(),
-            family: match (way.ipv4, way.ipv6) {
-                (true, _) => Some(Family::V4),
-                (_, true) => Some(Family::V6),
-                _ => None,
-            },
+            resolve: way.addresses.resolve.clone(),
+            family: family(&way.addresses),
         }
     }
 
