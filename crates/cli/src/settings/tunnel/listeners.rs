@@ -1,6 +1,6 @@
 //! Where is to be listened: what flags say of it, and whether what flags and the file say is apart.
 
-use haul_service::listen::{Address, AddressError};
+use haul_service::listen::{Address, AddressError, Host};
 use haul_tunnel::{Local, Spec, SpecError};
 
 use super::wishes::Wishes;
@@ -28,38 +28,40 @@ impl Wanted {
     }
 }
 
-/// An address that the file names must be one that nobody has named before. Those of flags, and what overlaps without being the same,
-/// are found when they are listened on.
+/// An address that the file names must be apart from those before it. Of two flags that is found when they are listened on, and so is
+/// what a name comes to.
 pub(super) fn are_apart(wanted: &[Wanted]) -> Result<(), SettingError> {
-    let is_one = |address: &Address| match address {
-        // Any free port is another one each time, and of handed sockets there may be several.
-        Address::Tcp { port, .. } => *port != 0,
-        Address::Unix { .. } => true,
-        Address::Systemd { .. } => false,
-    };
     for (at, later) in wanted.iter().enumerate() {
         let later = &later.listen;
         let mut before = wanted[..at].iter().map(|wanted| &wanted.listen);
-        let earlier = before.find(|earlier| is_same(&earlier.value, &later.value));
-        if let Some(earlier) = earlier
-            && later.by.is_key()
-            && is_one(&later.value)
-        {
+        let earlier = before.find(|earlier| overlap(&earlier.value, &later.value));
+        if let Some(earlier) = earlier.filter(|_| later.by.is_key()) {
             let told = format!("{} is taken by {}", later.value, earlier.by);
-            return Err(later
-                .by
-                .wrong(told)
-                .hint("each tunnel listens at an address of its own"));
+            return Err(later.by.wrong(told).hint(
+                "each tunnel listens at an address of its own; every interface includes each of them",
+            ));
         }
     }
     Ok(())
 }
 
-/// Whether it is the same place, whoever may come there.
-fn is_same(a: &Address, b: &Address) -> bool {
+/// Whether both cannot be listened on. Any free port is another one each time, and of sockets that were handed over there may be several.
+fn overlap(a: &Address, b: &Address) -> bool {
     match (a, b) {
         (Address::Unix { path: a, .. }, Address::Unix { path: b, .. }) => a == b,
-        _ => a == b,
+        (Address::Tcp { host: a, port: one }, Address::Tcp { host: b, port: two }) => {
+            one == two && *one != 0 && (a == b || includes(a, b) || includes(b, a))
+        }
+        _ => false,
+    }
+}
+
+/// Whether one is all that the other is among.
+fn includes(all: &Host, one: &Host) -> bool {
+    match (all, one) {
+        (Host::Every, _) => true,
+        (Host::Ip(all), Host::Ip(one)) => all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()),
+        (Host::Ip(_) | Host::Name(_), _) => false,
     }
 }
 
@@ -118,4 +120,39 @@ fn wrong_spec(number: usize, error: &SpecError) -> SettingError {
     };
     SettingError::new(format!("SPEC {number}: {told}"))
         .hint(format!("a SPEC is {}", SpecError::GRAMMAR))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_overlaps_is_told_from_what_is_apart() {
+        let overlap = |a: &str, b: &str| {
+            let (a, b) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(super::overlap(&a, &b), super::overlap(&b, &a));
+            super::overlap(&a, &b)
+        };
+        for (a, b) in [
+            ("9993", "127.0.0.1:9993"),
+            ("9993", "*:9993"),
+            ("[::1]:9993", ":9993"),
+            ("0.0.0.0:9993", "127.0.0.2:9993"),
+            ("[::]:9993", "9993"),
+            ("unix:a", "unix:a?mode=600"),
+            ("localhost:1", "localhost:1"),
+        ] {
+            assert!(overlap(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("9993", "127.0.0.2:9993"),
+            ("9993", "*:9994"),
+            ("0", "0"),
+            ("*:0", "0"),
+            ("0.0.0.0:1", "[::1]:1"),
+            ("unix:a", "unix:b"),
+            ("systemd", "systemd"),
+            ("localhost:1", "1"),
+        ] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
+    }
 }

@@ -95,6 +95,7 @@ const WAYS: &[&str] = &[
     "proxy = \"b\"\n[proxies.b]\nurl = \"https://b\"\ncert = \"t.toml\"",
     "proxy = \"https://b\"\nproxy-cacert = \"t.toml\"",
     "proxy = \"a:1\"\n[[tunnel]]\nlisten = \"127.0.0.1:1\"\nkind = \"http\"",
+    "proxy = \"a:1\"\n[[tunnel]]\nlisten = \"*:1\"\nkind = \"http\"",
     "proxy = \"a:1,b:1,c:1,d:1,e:1\"\n",
     "proxy = [\"a:1,b:1,c:1,d:1,e:1\", \"f:1,g:1,h:1,i:1\"]\n",
 ];
