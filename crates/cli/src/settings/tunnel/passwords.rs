@@ -56,7 +56,7 @@ impl Passwords {
             return Err(SettingError::new(format!(
                 "the password of {whose} is not known, and nobody is asked while this runs"
             ))
-            .hint("--proxy-password-file FILE names a file that holds it"));
+            .hint("--proxy-password-file FILE, or password-file beside the proxy in the file of --config, says where it is"));
         }
         let password = ask_password(
             whose,
