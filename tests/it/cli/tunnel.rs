@@ -7,6 +7,7 @@ mod config;
 mod ends;
 mod refused;
 mod roads;
+mod room;
 mod secrets;
 mod status;
 mod stdio;

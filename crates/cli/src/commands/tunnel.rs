@@ -31,7 +31,7 @@ use super::service::trouble::Trouble;
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::Exit;
 use crate::limits;
-use crate::settings::{Passwords, TunnelSettings};
+use crate::settings::{Passwords, Said, TunnelSettings};
 use crate::signals::ServerSignals;
 use attend::Attendant;
 use banner::Banner;
@@ -56,14 +56,16 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
-    let open_log = |options| log::open(LOG, options);
+    let open_log =
+        |said: &Said<_>| log::open(LOG, &said.value).map_err(|trouble| trouble.of(&said.by));
     let log = running.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
         .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
     let engine = Engine::new(EngineOptions {
-        max_connections: running.max_connections,
+        max_connections: running.max_connections.connections(),
+        max_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
     let mut doors = Doors::new(engine.clone(), Handed::take()?);

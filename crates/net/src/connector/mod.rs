@@ -34,6 +34,7 @@ pub use dns::{Pin, Resolver};
 pub use stream::Stream;
 pub use sys::set_low_water;
 pub use target::{ConnectorConfig, Family, Target, TargetError};
+pub(crate) use target::{named, port_number};
 pub use tcp::{Gauge, Tcp};
 
 use crate::auth::{Authorization, Challenges, Sessions};

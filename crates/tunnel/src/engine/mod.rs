@@ -28,6 +28,8 @@ use door::Doors;
 pub struct EngineOptions {
     /// Connections at one time. One more is accepted and closed at once.
     pub max_connections: usize,
+    /// Who allows no more, as the log says it to whoever wonders: a flag, a limit of the system's.
+    pub max_by: Arc<str>,
     /// Where a line for each connection goes, and what it looks like.
     pub log: Option<(Arc<Log>, LogFormat)>,
 }
@@ -181,7 +183,11 @@ impl Shared {
 
     /// A connection that is refused, for there are too many.
     fn refused(&self, tunnel: Arc<Tunnel>, peer: Peer) {
-        self.over(&Entry::new(tunnel, peer), None, &Outcome::TooMany);
+        let outcome = Outcome::TooMany {
+            most: self.options.max_connections,
+            by: Arc::clone(&self.options.max_by),
+        };
+        self.over(&Entry::new(tunnel, peer), None, &outcome);
     }
 }
 

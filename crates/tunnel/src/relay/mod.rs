@@ -37,6 +37,7 @@ pub use end::{Duplex, End};
 pub use ended::{Ended, Moved, Side};
 pub use extent::Extent;
 use parting::{Parting, last_words};
+pub use pipe::FILES as PIPE_FILES;
 use socket::Errors;
 pub(crate) use socket::Socket;
 

@@ -169,3 +169,35 @@ async fn a_hang_up_reads_passwords_again() {
     .await;
     tunnel.end().await.assert_code(0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
+    let haul = Haul::new();
+    let tunnel = "[[tunnel]]\nlisten = \"0\"\ntarget = \"t.test:1\"\n";
+    haul.write(
+        "t.toml",
+        format!("proxy = \"\"\nlog = \"nowhere/l.log\"\n{tunnel}"),
+    );
+    haul.run(&["tunnel", "--config", "t.toml"])
+        .await
+        .assert_code(4)
+        .assert_says("haul: error: t.toml:2: log: ");
+    // By a flag it is that flag's.
+    let args = ["tunnel", "--config", "t.toml", "--log", "nowhere/m.log"];
+    let ran = haul.run(&args).await;
+    ran.assert_code(4);
+    assert!(!ran.stderr.contains("t.toml"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stdio_tells_what_of_a_file_is_for_listeners() {
+    let haul = Haul::new();
+    haul.write("t.toml", "proxy = \"\"\nlog = \"l.log\"\nwarm = 2\n");
+    let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
+    let ran = haul.run(&args).await;
+    ran.assert_code(5)
+        .assert_says("warning: t.toml: --stdio has no listeners, and so no use for log, warm");
+    assert!(!haul.path("l.log").exists());
+    let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
+    assert!(!ran.assert_code(5).stderr.contains("warning"), "{ran:#?}");
+}

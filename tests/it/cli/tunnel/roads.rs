@@ -272,29 +272,6 @@ async fn eventually(path: &Path) -> UnixStream {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_too_many_is_closed_and_the_others_stay() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let at = proxy.address().to_string();
-    let haul = Haul::new();
-    let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
-    let mut first = tunnel.client().await;
-    echoed(&mut first, "first").await;
-    // The reset may be faster than the word that it is connected.
-    if let Ok(second) = TcpStream::connect(&tunnel.addresses[0]).await {
-        assert_eq!(finished(second).await, b"");
-    }
-    tunnel
-        .running
-        .until("refused: there are as many connections as there may be")
-        .await;
-    echoed(&mut first, "still").await;
-    drop(first);
-    tunnel.end().await.assert_code(0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_stand_ready() {
     let echo = Echo::start().await;
     let proxy = proxy_to(&echo).await;

@@ -5,7 +5,7 @@ use haul_service::listen::{HandedError, ListenError};
 
 use crate::exit::Exit;
 use crate::message::{self, Form};
-use crate::settings::SettingError;
+use crate::settings::{By, SettingError};
 
 /// What there is to tell.
 #[derive(Debug)]
@@ -57,6 +57,17 @@ impl Trouble {
         Self {
             hint: Some(hint.into()),
             ..self
+        }
+    }
+
+    /// Of what the key of a file says: with its place. Of a flag as it is.
+    pub(crate) fn of(self, by: &By) -> Self {
+        match by {
+            By::Flag(_) => self,
+            By::Key { .. } => Self {
+                text: format!("{by}: {}", self.text),
+                ..self
+            },
         }
     }
 
