@@ -31,6 +31,7 @@ use super::service::trouble::Trouble;
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::Exit;
 use crate::limits;
+use crate::message::{harmless, note, warning_text};
 use crate::settings::{Passwords, TunnelSettings};
 use crate::signals::ServerSignals;
 use attend::Attendant;
@@ -75,7 +76,13 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
     let admin = || Admin::new(sources.clone(), engine.closing()).page(engine.page());
     let endpoint = endpoint.serve(admin())?;
-    let own = answering::open(admin());
+    let own = answering::open(admin()).unwrap_or_else(|why| {
+        if !running.quiet {
+            let why = format!("haul tunnel status will not find this one: {why}");
+            note(&warning_text(&harmless(&why)));
+        }
+        None
+    });
     let notify = notify();
     drop(entered);
     let exit = runtime.block_on(async {
