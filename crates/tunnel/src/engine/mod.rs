@@ -82,9 +82,8 @@ impl Engine {
         let door = Arc::new(Door::new(tunnel, &self.shared));
         for listener in watched {
             let shared = Arc::clone(&self.shared);
-            self.shared
-                .tasks
-                .spawn(accepting::accept(listener, Arc::clone(&door), shared));
+            let accepting = accepting::accept(listener, Arc::clone(&door), shared);
+            self.shared.tasks.spawn(door.accepting(accepting));
         }
         self.shared.doors.add(&door);
         Ok(door)

@@ -1,7 +1,9 @@
 //! What is told of a log that cannot be written: that it began, and that it is over, and nothing for each line.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Of a disk that fails and works by turns no more is told within this.
 const QUIET: Duration = Duration::from_secs(60);

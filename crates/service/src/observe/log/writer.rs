@@ -5,7 +5,9 @@
 //! logged, not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::buffer::{Buffer, room_for};
 use super::failing::{Failing, LogNews, Tell};
