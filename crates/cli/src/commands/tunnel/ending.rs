@@ -26,7 +26,12 @@ pub(super) async fn end(
             have(there_are, grace)
         ));
     }
-    match unless_asked(engine.end(grace), async || signals.next().await).await {
+    match unless_asked(
+        async || engine.end(grace).await,
+        async || signals.next().await,
+    )
+    .await
+    {
         Some(0) => Exit::Done,
         Some(cut) if grace.is_zero() => {
             if !running.quiet {
@@ -49,12 +54,12 @@ pub(super) async fn end(
     }
 }
 
-/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: the time that it has is not begun anew.
+/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: it is begun once, and so its time is.
 async fn unless_asked<T>(
-    end: impl Future<Output = T>,
+    end: impl AsyncFn() -> T,
     mut next: impl AsyncFnMut() -> Wanted,
 ) -> Option<T> {
-    let mut end = std::pin::pin!(end);
+    let mut end = std::pin::pin!(end());
     loop {
         tokio::select! {
             ended = &mut end => return Some(ended),
@@ -88,27 +93,28 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::VecDeque;
     use std::future::{pending, poll_fn};
     use std::task::Poll;
 
     use super::*;
 
-    /// Ends after so many looks in a row, while signals come.
-    fn ended(looks: usize, signals: &[Wanted]) -> Option<&'static str> {
-        let end = async {
+    /// What an end comes to that takes so many looks from when it was begun, while signals come; and how often it was begun.
+    fn ended(looks: usize, signals: &[Wanted]) -> (Option<&'static str>, usize) {
+        let begun = Cell::new(0);
+        let end = || {
+            begun.set(begun.get() + 1);
             let mut left = looks;
-            poll_fn(|cx| {
+            poll_fn(move |cx| {
                 cx.waker().wake_by_ref();
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    Poll::Ready(())
+                    Poll::Ready("ended")
                 } else {
                     Poll::Pending
                 }
             })
-            .await;
-            "ended"
         };
         let mut signals = VecDeque::from(signals.to_vec());
         let next = async || match signals.pop_front() {
@@ -116,14 +122,14 @@ mod tests {
             None => pending().await,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(unless_asked(end, next))
+        let ended = runtime.unwrap().block_on(unless_asked(end, next));
+        (ended, begun.get())
     }
 
     #[test]
     fn a_hang_up_gives_no_more_time_and_a_second_signal_takes_it() {
-        // As many looks as it takes while it is begun but once.
-        assert_eq!(ended(4, &[Wanted::Reload; 3]), Some("ended"));
-        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), None);
-        assert_eq!(ended(4, &[]), Some("ended"));
+        assert_eq!(ended(4, &[Wanted::Reload; 3]), (Some("ended"), 1));
+        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), (None, 1));
+        assert_eq!(ended(4, &[]), (Some("ended"), 1));
     }
 }
