@@ -147,6 +147,7 @@ impl Shared {
         let tunnel = |tunnel: Arc<Tunnel>| LiveTunnel {
             listen: tunnel.name.to_string(),
             to: tunnel.local.to_string(),
+            tls: tunnel.upstream.has_target_tls(),
             ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
         };
         Status {

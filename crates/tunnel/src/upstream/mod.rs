@@ -233,6 +233,12 @@ impl Upstream {
         self.connector.secure(reached, peer, url).await
     }
 
+    /// Whether there is TLS with targets.
+    #[must_use]
+    pub fn has_target_tls(&self) -> bool {
+        self.target_tls
+    }
+
     /// What makes the streams.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector

@@ -129,6 +129,38 @@ async fn one_that_is_there_and_does_not_say_it_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_with_the_target_is_told_at_the_start_and_by_status() {
+    let haul = with_runtime_folder();
+    let args = ["-p", "127.0.0.1:1", "--target-tls", "0:echo.test:7"];
+    let tunnel = tunnel(&haul, &[&args[..], &["--socks", "0"]].concat(), 2).await;
+    let [first, second] = &tunnel.addresses[..] else {
+        panic!("{:?}", tunnel.addresses);
+    };
+    let via = "via 127.0.0.1:1";
+    assert_eq!(
+        tunnel.said,
+        [
+            format!("haul: listening on {first} -> echo.test:7 (TLS) {via}"),
+            format!("haul: listening on {second} (SOCKS5, TLS with targets) {via}"),
+        ]
+    );
+    crate::cli::served::eventually("there is no socket", || {
+        let names = haul.path("run/haul").read_dir();
+        let there = names.is_ok_and(|mut names| names.next().is_some());
+        (!there).then(|| "none".to_owned())
+    });
+    let ran = haul.run(&["tunnel", "status"]).await;
+    let told = format!("{first} -> echo.test:7 (TLS)\n{second} -> SOCKS5 (TLS)\n");
+    assert!(ran.assert_code(0).stdout.contains(&told), "{ran:#?}");
+    let ran = haul.run(&["tunnel", "status", "--json"]).await;
+    assert!(
+        ran.stdout.contains(r#""to":"echo.test:7","tls":true"#),
+        "{ran:#?}"
+    );
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runtime_folder_that_cannot_be_used_is_told_of() {
     let haul = with_runtime_folder();
     haul.write("run/haul", "no folder");

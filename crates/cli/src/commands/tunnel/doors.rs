@@ -44,7 +44,7 @@ pub(super) struct Opened {
 /// A tunnel in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Where it leads, after the address: ` -> host:port`, ` (SOCKS5)`.
+    /// Where it leads, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
     pub(super) to: String,
     /// `via proxy:3128`, `directly`.
     pub(super) way: String,
@@ -169,10 +169,13 @@ impl Opened {
 impl Shown {
     fn of(planned: &Planned) -> Self {
         let target = planned.target();
+        let has_tls = planned.way.upstream.has_target_tls();
         Self {
-            to: match target {
-                Some(target) => format!(" -> {target}"),
-                None => format!(" ({})", planned.local),
+            to: match (target, has_tls) {
+                (Some(target), false) => format!(" -> {target}"),
+                (Some(target), true) => format!(" -> {target} (TLS)"),
+                (None, false) => format!(" ({})", planned.local),
+                (None, true) => format!(" ({}, TLS with targets)", planned.local),
             },
             way: planned.way.to(target),
             is_proxy: target.is_none(),

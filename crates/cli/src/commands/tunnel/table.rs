@@ -70,10 +70,16 @@ fn lines(status: &Status) -> Vec<String> {
 }
 
 fn tunnel(tunnel: &LiveTunnel) -> String {
-    let LiveTunnel { listen, to, ready } = tunnel;
+    let LiveTunnel {
+        listen,
+        to,
+        tls,
+        ready,
+    } = tunnel;
+    let tls = if *tls { " (TLS)" } else { "" };
     match ready {
-        0 => format!("{listen} -> {to}"),
-        ready => format!("{listen} -> {to}, {ready} ready"),
+        0 => format!("{listen} -> {to}{tls}"),
+        ready => format!("{listen} -> {to}{tls}, {ready} ready"),
     }
 }
 
@@ -120,11 +126,13 @@ mod tests {
                 LiveTunnel {
                     listen: "127.0.0.1:9993".into(),
                     to: "imap.example.com:993".into(),
+                    tls: true,
                     ready: 4,
                 },
                 LiveTunnel {
                     listen: "127.0.0.1:1080".into(),
                     to: "SOCKS5".into(),
+                    tls: false,
                     ready: 0,
                 },
             ],
