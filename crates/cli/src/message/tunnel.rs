@@ -38,6 +38,13 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
                 }
             }
         }
+        // It was reached, and what it was asked for had no answer.
+        Kind::ConnectTimeout(_) if error.proxy().is_some() => {
+            "the proxy takes connections and does not answer: is its port right, and the target up? --connect-timeout TIME waits longer"
+        }
+        Kind::Closed | Kind::Protocol if error.proxy().is_some() => {
+            "is that an HTTP proxy, and its port right? a SOCKS proxy is written with socks5://, one over TLS with https://"
+        }
         Kind::NoSuchHost(_) => {
             "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
         }

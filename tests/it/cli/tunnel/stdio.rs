@@ -112,6 +112,37 @@ async fn what_cannot_be_reached_is_told_on_standard_error() {
     }
 }
 
+/// That a proxy is needed is the last thing to say when there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_down() {
+    let stalls = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closes = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let odd = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    let places = [at(&stalls), at(&closes), at(&odd)];
+    let _proxies = tokio::spawn(async move {
+        loop {
+            let (mut stream, said) = tokio::select! {
+                accepted = closes.accept() => (accepted.unwrap().0, ""),
+                accepted = odd.accept() => (accepted.unwrap().0, "SSH-2.0-x\r\n\r\n"),
+            };
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(said.as_bytes()).await;
+        }
+    });
+    let haul = Haul::new();
+    for (proxy, says) in places.iter().zip([
+        "hint: the proxy takes connections and does not answer: ",
+        "hint: is that an HTTP proxy, and its port right? ",
+        "hint: is that an HTTP proxy, and its port right? ",
+    ]) {
+        let args = ["tunnel", "-p", proxy, "--connect-timeout", "1s"];
+        let args = [&args[..], &["--stdio", "echo.test:7"]].concat();
+        haul.run(&args).await.assert_code(5).assert_says(says);
+    }
+    drop(stalls);
+}
+
 /// Whoever takes the exit code for the whole of it must not be told that all came.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
