@@ -164,6 +164,31 @@ async fn a_disk_that_is_full_is_told_of() {
         .assert_says("hint: ");
 }
 
+/// Whoever has left knows that it has; a target that goes on sending must not keep the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_left_ends_it_without_a_word() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let args = ["tunnel", "-p", "", "--stdio", &target];
+    let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    // Kept: what would be sent has not ended.
+    let _stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    let mut heard = [0; 6];
+    within(LIMIT, stdout.read_exact(&mut heard)).await.unwrap();
+    drop(stdout);
+    // Until nobody takes it any more.
+    within(LIMIT, async {
+        while far.write_all(&[7; 4096]).await.is_ok() {}
+    })
+    .await;
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    assert_eq!(ran.assert_code(141).stderr, "");
+}
+
 /// At a terminal nothing that is typed would be read any more.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
