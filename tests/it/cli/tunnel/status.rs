@@ -50,12 +50,12 @@ async fn what_is_live_is_told_to_its_user() {
         .unwrap();
     let client_at = client.local_addr().unwrap().to_string();
     let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[1..5], ["5", "B", "5", "B"], "{line}");
     assert_eq!(
-        words[..4],
-        [listen, client_at.as_str(), "echo.test:7", &at],
+        words[5..],
+        [client_at.as_str(), "echo.test:7", &at, listen],
         "{line}"
     );
-    assert_eq!(words[4..8], ["5", "B", "5", "B"], "{line}");
     let ran = haul.run(&["tunnel", "status", "--json"]).await;
     let objects: Vec<serde_json::Value> = ran
         .assert_code(0)

@@ -1,5 +1,6 @@
 //! A server's log: opened before it begins, told of when it cannot be written, and written to its end after it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,9 +48,15 @@ pub(crate) async fn close(log: &Log) {
 /// What is said of a log while it goes on.
 fn told(which: &str, news: &LogNews) -> String {
     match news {
-        LogNews::Failing(error) => warning_text(&format!(
-            "cannot write the {which}: {error}: until that works again its lines are dropped and counted, and all else goes on"
-        )),
+        LogNews::Failing(error) => {
+            let until = match error.kind() {
+                io::ErrorKind::BrokenPipe => "from here on",
+                _ => "until that works again",
+            };
+            warning_text(&format!(
+                "cannot write the {which}: {error}: {until} its lines are dropped and counted, and all else goes on"
+            ))
+        }
         LogNews::Mended { dropped } => format!(
             "haul: the {which} is written again: {} dropped",
             lines(*dropped)
@@ -69,7 +76,7 @@ fn missing(is_written: bool, dropped: u64) -> Option<String> {
             LAST.as_secs()
         )),
         (_, dropped) => Some(format!(
-            "{} dropped, for its disk was slow or failed",
+            "{} dropped, for it could not be written, or not in time",
             lines(dropped)
         )),
     }
@@ -84,8 +91,6 @@ fn lines(count: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[test]
@@ -96,6 +101,8 @@ mod tests {
             plain(LogNews::Failing(io::ErrorKind::StorageFull.into())),
             "haul: warning: cannot write the access log a.log: no storage space: until that works again its lines are dropped and counted, and all else goes on"
         );
+        let left = plain(LogNews::Failing(io::ErrorKind::BrokenPipe.into()));
+        assert!(left.contains(": from here on its lines are "), "{left}");
         assert_eq!(
             plain(LogNews::Mended { dropped: 1 }),
             "haul: the access log a.log is written again: 1 line was dropped"
@@ -116,7 +123,7 @@ mod tests {
         );
         assert_eq!(
             said(true, 1),
-            "1 line was dropped, for its disk was slow or failed"
+            "1 line was dropped, for it could not be written, or not in time"
         );
         assert!(said(false, 7).starts_with("7 lines were"));
     }
