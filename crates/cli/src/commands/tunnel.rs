@@ -95,14 +95,11 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
         );
         let doors = attendant.attend(&settings.running, &mut signals).await;
         told(notify.stopping());
-        let exit = ending::end(&engine, &running, &mut signals).await;
+        let exit = ending::end((&engine, log.as_deref()), &running, &mut signals).await;
         drop(doors);
         endpoint.end().await;
         if let Some(own) = own {
             own.end().await;
-        }
-        if let Some(log) = &log {
-            log::close(log).await;
         }
         exit
     });

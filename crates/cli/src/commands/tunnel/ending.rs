@@ -5,16 +5,18 @@
 
 use std::time::Duration;
 
+use haul_service::observe::Log;
 use haul_tunnel::Engine;
 
+use crate::commands::service::log;
 use crate::exit::Exit;
 use crate::message::{self, note};
 use crate::settings::RunningSettings;
 use crate::signals::{ServerSignals, Wanted};
 
-/// Ends an engine. Says how the program ends.
+/// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
 pub(super) async fn end(
-    engine: &Engine,
+    (engine, log): (&Engine, Option<&Log>),
     running: &RunningSettings,
     signals: &mut ServerSignals,
 ) -> Exit {
@@ -26,30 +28,35 @@ pub(super) async fn end(
             have(there_are, grace)
         ));
     }
-    match unless_asked(
+    let patient = unless_asked(
         async || engine.end(grace).await,
         async || signals.next().await,
-    )
-    .await
-    {
-        Some(0) => Exit::Done,
-        Some(cut) if grace.is_zero() => {
+    );
+    let (cut, is_hurried) = match patient.await {
+        Some(cut) => (cut, false),
+        None => (engine.end(Duration::ZERO).await, true),
+    };
+    if let Some(log) = log {
+        log::close(log).await;
+    }
+    match (is_hurried, cut) {
+        (true, cut) => {
+            if !running.quiet {
+                note(&format!("haul: stopping at once; {}", were(cut)));
+            }
+            Exit::Interrupted
+        }
+        (false, 0) => Exit::Done,
+        (false, cut) if grace.is_zero() => {
             if !running.quiet {
                 note(&format!("haul: stopped; {}", were(cut)));
             }
             Exit::Done
         }
-        Some(cut) => {
+        (false, cut) => {
             let told = format!("{} that took longer than {}", were(cut), seconds(grace));
             message::error(&told, Some("--grace TIME gives them longer"));
             Exit::SomeFailed
-        }
-        None => {
-            let cut = engine.end(Duration::ZERO).await;
-            if !running.quiet {
-                note(&format!("haul: stopping at once; {}", were(cut)));
-            }
-            Exit::Interrupted
         }
     }
 }
