@@ -18,13 +18,7 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
             "check the user name and password of the proxy"
         }
         Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
-        Kind::ProxyRefused(_) => match error.refusal() {
-            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
-            Some(Refusal::NotAllowed) => {
-                "the proxy does not allow this target: many allow port 443 alone"
-            }
-            _ => "the proxy does not say why: is the target up, and allowed?",
-        },
+        Kind::ProxyRefused(_) => refused(error.refusal()),
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
@@ -68,4 +62,15 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         }
         _ => return None,
     })
+}
+
+/// What to do where the proxy was reached and will not.
+fn refused(why: Option<Refusal>) -> &'static str {
+    match why {
+        Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
+        Some(Refusal::NotAllowed) => {
+            "the proxy does not allow this target: many allow port 443 alone"
+        }
+        _ => "the proxy does not say why: is the target up, and allowed?",
+    }
 }

@@ -120,7 +120,8 @@ async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_dow
     let odd = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
     let places = [at(&stalls), at(&closes), at(&odd)];
-    let _proxies = tokio::spawn(async move {
+    let mut proxies = tokio::task::JoinSet::new();
+    proxies.spawn(async move {
         loop {
             let (mut stream, said) = tokio::select! {
                 accepted = closes.accept() => (accepted.unwrap().0, ""),
