@@ -71,6 +71,7 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     doors.open(&settings.tunnels)?;
     let others = ("SPEC", &doors.locals()[..]);
     let endpoint = Endpoint::open(running.admin.as_ref(), others)?;
+    doors.beside(endpoint.locals());
     Banner::of(&doors, endpoint.locals()).show(&settings);
     let mut sources: Vec<Arc<dyn Source>> = vec![engine.metrics(), Arc::new(endpoint::process())];
     sources.extend(log.clone().map(|log| log as Arc<dyn Source>));

@@ -241,6 +241,26 @@ async fn what_has_made_room_in_vain_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
+    let haul = Haul::new();
+    let good = file("127.0.0.1:1", "echo.test:7");
+    haul.write("t.toml", &good);
+    let args = ["--config", "t.toml", "--admin", "127.0.0.1:0"];
+    let mut tunnel = tunnel(&haul, &args, 2).await;
+    let line = tunnel.running.until("metrics at http://127.0.0.1:").await;
+    let port = line.trim_end_matches("/metrics").rsplit(':').next();
+    let more = format!(
+        "[[tunnel]]\nlisten = \"{}\"\ntarget = \"t:1\"\n",
+        port.unwrap()
+    );
+    haul.write("t.toml", format!("{good}\n{more}"));
+    tunnel
+        .hangs_up("is taken by an earlier --admin of this command")
+        .await;
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_takes_a_new_start_is_named() {
     let haul = Haul::new();
     let of = |top: &str| format!("{top}\n{}", file("127.0.0.1:1", "echo.test:7"));

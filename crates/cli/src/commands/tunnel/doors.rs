@@ -25,6 +25,8 @@ pub(super) struct Doors {
     open: Vec<Opened>,
     /// Sockets that were handed over and that no address is yet.
     handed: Handed,
+    /// Where the process listens besides: its admin endpoint.
+    besides: Vec<Local>,
 }
 
 /// An address that is listened on.
@@ -59,7 +61,13 @@ impl Doors {
             engine,
             open: Vec::new(),
             handed,
+            besides: Vec::new(),
         }
+    }
+
+    /// The process listens here as well: it is no other server that has taken these.
+    pub(super) fn beside(&mut self, besides: Vec<Local>) {
+        self.besides = besides;
     }
 
     /// Opens them all, or none.
@@ -118,13 +126,11 @@ impl Doors {
         for at in order {
             let address = &planned[at].listen;
             let bound = bind(address, &BindOptions::default(), &mut self.handed);
-            let bound = bound.map_err(|error| match is_own(&error, &taken) {
-                true => twice(
-                    ("", address),
-                    "tunnel",
-                    "every interface includes each of them",
-                ),
-                false => told(error),
+            let every = "every interface includes each of them";
+            let bound = bound.map_err(|error| match &error {
+                _ if is_own(&error, &taken) => twice(("", address), "tunnel", every),
+                _ if is_own(&error, &self.besides) => twice(("", address), "--admin", every),
+                _ => told(error),
             })?;
             taken.extend(locals(&bound));
             all[at] = bound;
