@@ -48,17 +48,37 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::Tls(TlsProblem::NotTls) if is_of_proxy => {
-            "that proxy may want to be written with http://"
-        }
-        Kind::Tls(TlsProblem::NotTls) => {
+        Kind::Tls(problem) => return of_tls(*problem, is_of_proxy),
+        _ => return None,
+    })
+}
+
+/// What to do where there is no TLS with the proxy, or with the target.
+fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
+    Some(match (problem, is_of_proxy) {
+        (TlsProblem::NotTls, true) => "that proxy may want to be written with http://",
+        (TlsProblem::NotTls, false) => {
             "the target speaks no TLS at that port: leave out --target-tls"
         }
-        Kind::Tls(TlsProblem::UnknownIssuer) if is_of_proxy => {
+        (TlsProblem::UnknownIssuer, true) => {
             "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
         }
-        Kind::Tls(TlsProblem::UnknownIssuer) => {
+        (TlsProblem::UnknownIssuer, false) => {
             "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
+        }
+        (TlsProblem::WrongHost, true) => {
+            "name the proxy in -p as its certificate does; --proxy-insecure goes on all the same, at your risk"
+        }
+        (TlsProblem::WrongHost, false) => {
+            "name the target as its certificate does; --insecure goes on all the same, at your risk"
+        }
+        (TlsProblem::Expired, true) => "--proxy-insecure goes on all the same, at your risk",
+        (TlsProblem::Expired, false) => "--insecure goes on all the same, at your risk",
+        (TlsProblem::Roots, true) => {
+            "SSL_CERT_FILE or --proxy-cacert says where trusted certificates are"
+        }
+        (TlsProblem::Roots, false) => {
+            "SSL_CERT_FILE or --cacert says where trusted certificates are"
         }
         _ => return None,
     })

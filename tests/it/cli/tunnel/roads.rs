@@ -159,10 +159,17 @@ async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
         .start()
         .await;
     let proxy = HttpProxy::builder().route("files.test:443", origin.address());
+    let proxy = proxy.route("other.test:443", origin.address());
     let proxy = proxy.start().await;
     let at = proxy.address().to_string();
     let haul = Haul::new();
     let ca = haul.write("ca.pem", authority.pem());
+    let other = ["--cacert", &ca, "--target-tls", "--stdio", "other.test:443"];
+    let ran = haul
+        .run(&[&["tunnel", "-p", &at], &other[..]].concat())
+        .await;
+    ran.assert_code(5)
+        .assert_says("hint: name the target as its certificate does; --insecure");
     let args = [
         "-p",
         &at,
