@@ -1,6 +1,84 @@
-//! A connection log that cannot be written: connections go on, and it is told once, in words that say which file and what becomes of lines.
+//! The connection log: where it goes. When it cannot be written connections go on, and it is told once, in words that say which file and
+//! what becomes of lines.
 
-use super::{Echo, Haul, echoed, finished, proxy_to, tunnel};
+use std::path::Path;
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use super::{Echo, Haul, LIMIT, echoed, finished, proxy_to, tunnel};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_may_be_a_file_standard_output_or_none() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    for (flags, json) in [
+        (&["--log", "l.log"][..], false),
+        (&["--log", "-", "--log-format", "json"], true),
+        (&["-q"], false),
+        (&["-q", "--log", "l.log", "--log-format", "json"], true),
+    ] {
+        let _ = std::fs::remove_file(haul.path("l.log"));
+        // One that is quiet does not say where it is.
+        let spec = "unix:s.sock:echo.test:7";
+        let args = [&["tunnel", "-p", &at, spec], flags].concat();
+        let running = haul.start(&args);
+        let mut client = eventually(&haul.path("s.sock")).await;
+        client.write_all(b"hello").await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        within(LIMIT, client.read_to_end(&mut heard)).await.unwrap();
+        assert_eq!(heard, b"hello");
+        let ran = super::Tunnel {
+            running,
+            addresses: Vec::new(),
+            said: Vec::new(),
+        }
+        .end()
+        .await;
+        ran.assert_code(0);
+        let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
+        let is_named = flags.contains(&"--log");
+        match flags.contains(&"-q") {
+            true => assert_eq!(ran.stderr, "", "{flags:?}"),
+            false => assert_eq!(ran.stderr.lines().count(), 1, "{flags:?}: {ran:#?}"),
+        }
+        let logged = if flags.contains(&"-") {
+            &ran.stdout
+        } else {
+            &file
+        };
+        assert_eq!(
+            logged.lines().count(),
+            usize::from(is_named),
+            "{flags:?}: {logged}"
+        );
+        if is_named {
+            let words = if json {
+                "\"end\":\"closed\""
+            } else {
+                ": closed, 5 up, 5 down, "
+            };
+            assert!(logged.contains(words), "{flags:?}: {logged}");
+        }
+    }
+}
+
+/// Connects once somebody listens.
+async fn eventually(path: &Path) -> UnixStream {
+    let connect = async {
+        loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within(LIMIT, connect).await
+}
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
