@@ -7,7 +7,7 @@
 //! as when the disk hangs, the line is dropped and counted.
 
 mod buffer;
-mod failing;
+mod news;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use super::sharded::{shards, thread_number};
 use super::{Exposition, FamilyKind, Sharded, Source};
 use buffer::{Buffer, Pushed};
-pub use failing::LogNews;
-use failing::Tell;
+pub use news::LogNews;
+use news::Tell;
 pub use sink::{LogSink, LogTarget};
 
 /// Counters of lines.

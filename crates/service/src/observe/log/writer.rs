@@ -10,8 +10,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::buffer::{Buffer, room_for};
-use super::failing::{Failing, LogNews, Tell};
+use super::news::{LogNews, Tell};
 use super::{DROPPED, LogSink, Shared, WRITTEN};
+use crate::observe::Failing;
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);

@@ -1,69 +1,48 @@
-//! What is told of a log that cannot be written: that it began, and that it is over, and nothing for each line.
+//! What is told of something that fails again and again, as a write to a full disk: that it began, and that it is over.
 
-use std::io;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Of a disk that fails and works by turns no more is told within this.
+/// Of what fails and works by turns no more is told within this.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What there is to tell of a log that goes on.
-#[derive(Debug)]
-pub enum LogNews {
-    /// It cannot be written: lines are dropped, and counted, until it can.
-    Failing(io::Error),
-    /// It can be written again.
-    Mended {
-        /// Lines that were dropped meanwhile, for that.
-        dropped: u64,
-    },
-    /// Its file cannot be opened again under its name: the old one is written on.
-    NotReopened(io::Error),
-}
-
-/// Who is told, on the thread that writes.
-pub(super) type Tell = Box<dyn FnMut(LogNews) + Send>;
-
-/// A sink's failures. Whether one is told is what these say.
+/// Something's failures, and whether one is told.
 #[derive(Debug, Default)]
-pub(super) struct Failing {
+pub struct Failing {
     /// When one was told last.
     told: Option<Instant>,
     /// That it is failing now, and whether that was told.
     now: Option<Episode>,
 }
 
-/// From a failure to what is written after it.
+/// From a failure to the next success.
 #[derive(Debug)]
 struct Episode {
     is_told: bool,
-    /// Lines that it has cost.
-    dropped: u64,
+    /// What it has cost.
+    cost: u64,
 }
 
 impl Failing {
-    /// So many lines were not written. Whether that is told.
-    pub(super) fn failed(&mut self, lines: u64, now: Instant) -> bool {
+    /// It failed, which has cost so much. Whether that is told.
+    pub fn failed(&mut self, cost: u64, now: Instant) -> bool {
         if let Some(episode) = &mut self.now {
-            episode.dropped += lines;
+            episode.cost += cost;
             return false;
         }
         let is_told = self.told.is_none_or(|told| now - told >= QUIET);
         if is_told {
             self.told = Some(now);
         }
-        self.now = Some(Episode {
-            is_told,
-            dropped: lines,
-        });
+        self.now = Some(Episode { is_told, cost });
         is_told
     }
 
-    /// Some were. How many had been dropped, if that is told.
-    pub(super) fn worked(&mut self) -> Option<u64> {
+    /// It worked. What failing had cost before, if that was told.
+    pub fn worked(&mut self) -> Option<u64> {
         let over = self.now.take()?;
-        over.is_told.then_some(over.dropped)
+        over.is_told.then_some(over.cost)
     }
 }
 
