@@ -5,6 +5,7 @@
 
 mod config;
 mod ends;
+mod log;
 mod refused;
 mod roads;
 mod room;

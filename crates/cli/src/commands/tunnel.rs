@@ -31,6 +31,7 @@ use super::service::trouble::Trouble;
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::Exit;
 use crate::limits;
+use crate::message::{harmless, note, warning_text};
 use crate::settings::{Passwords, Said, TunnelSettings};
 use crate::signals::ServerSignals;
 use attend::Attendant;
@@ -72,12 +73,19 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     doors.open(&settings.tunnels)?;
     let others = ("SPEC", &doors.locals()[..]);
     let endpoint = Endpoint::open(running.admin.as_ref(), others)?;
+    doors.beside(endpoint.locals());
     Banner::of(&doors, endpoint.locals()).show(&settings);
     let mut sources: Vec<Arc<dyn Source>> = vec![engine.metrics(), Arc::new(endpoint::process())];
     sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
     let admin = || Admin::new(sources.clone(), engine.closing()).page(engine.page());
     let endpoint = endpoint.serve(admin())?;
-    let own = answering::open(admin());
+    let own = answering::open(admin()).unwrap_or_else(|why| {
+        if !running.quiet {
+            let why = format!("haul tunnel status will not find this one: {why}");
+            note(&warning_text(&harmless(&why)));
+        }
+        None
+    });
     let notify = notify();
     drop(entered);
     let exit = runtime.block_on(async {
@@ -90,14 +98,11 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
         );
         let doors = attendant.attend(&settings.running, &mut signals).await;
         told(notify.stopping());
-        let exit = ending::end(&engine, &running, &mut signals).await;
+        let exit = ending::end((&engine, log.as_deref()), &running, &mut signals).await;
         drop(doors);
         endpoint.end().await;
         if let Some(own) = own {
             own.end().await;
-        }
-        if let Some(log) = &log {
-            log::close(log).await;
         }
         exit
     });

@@ -47,7 +47,7 @@ pub(crate) struct TunnelSettings {
 }
 
 /// A tunnel that there is to be.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Planned {
     /// Where it listens.
     pub(crate) listen: Address,

@@ -84,9 +84,8 @@ impl Engine {
         let door = Arc::new(Door::new(tunnel, &self.shared));
         for listener in watched {
             let shared = Arc::clone(&self.shared);
-            self.shared
-                .tasks
-                .spawn(accepting::accept(listener, Arc::clone(&door), shared));
+            let accepting = accepting::accept(listener, Arc::clone(&door), shared);
+            self.shared.tasks.spawn(door.accepting(accepting));
         }
         self.shared.doors.add(&door);
         Ok(door)
@@ -150,6 +149,7 @@ impl Shared {
         let tunnel = |tunnel: Arc<Tunnel>| LiveTunnel {
             listen: tunnel.name.to_string(),
             to: tunnel.local.to_string(),
+            tls: tunnel.upstream.has_target_tls(),
             ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
         };
         Status {

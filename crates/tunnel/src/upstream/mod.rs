@@ -237,6 +237,12 @@ impl Upstream {
         way.await
     }
 
+    /// Whether there is TLS with targets.
+    #[must_use]
+    pub fn has_target_tls(&self) -> bool {
+        self.target_tls
+    }
+
     /// What makes the streams.
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector

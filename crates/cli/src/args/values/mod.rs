@@ -129,7 +129,9 @@ pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
 pub(crate) fn ready(text: &str) -> Result<usize, ValueError> {
     match text.trim() {
         "0" => Ok(0),
-        text => within(text, 1024, "number"),
+        text => within(text, 1024, "number").map_err(|wrong| {
+            wrong.hint("from 1 to 1024; 0, which is the default, keeps none ready")
+        }),
     }
 }
 

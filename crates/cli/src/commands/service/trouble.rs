@@ -71,6 +71,11 @@ impl Trouble {
         }
     }
 
+    /// What happened, without what to do.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Prints it.
     pub(crate) fn tell(&self) -> Exit {
         Form::default().fail(self.exit, &self.text, self.hint.as_deref())
