@@ -3,7 +3,6 @@
 Everything is on loopback and tmpfs. Each case compares medians of interleaved runs; a ratio below 1 means that haul needs less.
 """
 
-import argparse
 import pathlib
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 import files  # noqa: E402
 import report  # noqa: E402
+from command import Command  # noqa: E402
 from paired import Arena, Contender  # noqa: E402
 from peers import Nginx, program  # noqa: E402
 from report import Case, Limit  # noqa: E402
@@ -99,22 +99,13 @@ class Get:
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench get", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="rounds that count (default 5)")
-    parser.add_argument("--cases", default=",".join(CASES), help="which, separated by commas (default all: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="256 MiB in place of 4 GiB")
-    parser.add_argument("--haul", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    args.keys = args.cases.split(",")
-    if unknown := set(args.keys) - set(CASES):
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    if args.runs < 1:
-        parser.error("at least one round is needed")
-    return args
+    command = Command("get", __doc__, CASES, "256 MiB in place of 4 GiB")
+    command.hidden("--haul", required=True, type=pathlib.Path)
+    return command, command.parse()
 
 
 def main():
-    args, cases = arguments(), []
+    (command, args), cases = arguments(), []
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="haul-bench-") as work:
         work = pathlib.Path(work)
         # nginx's workers are another user when root measures.
@@ -127,13 +118,11 @@ def main():
                 case.run(arena, args.runs)
                 cases.append(case)
                 print("\n".join(case.rows()), flush=True)
-    versions = [report.first_line(*command).split(" (")[0] for command in (
+    versions = [report.first_line(*peer).split(" (")[0] for peer in (
         ("curl", "--version"), ("aria2c", "--version"), ("axel", "--version"), (program("nginx"), "-v"))]
-    asked = f"scripts/bench get --runs {args.runs} --cases {','.join(args.keys)}{' --quick' * args.quick}"
-    text = report.page("haul get", asked, versions, cases, work)
+    text = report.page("haul get", command.asked(args), versions, cases, work)
     print("\n" + text)
-    # A part of the table, or smaller files, would be taken for the whole by whoever looks for a date.
-    if not args.quick and args.keys == CASES:
+    if command.is_whole(args):
         print(f"kept as {report.keep(HERE / 'results', text).relative_to(HERE.parent.parent)}")
 
 

@@ -7,7 +7,7 @@ from clients import Clients
 from duel import Contender
 from idle import Idle
 from peers import Nginx
-from servers import LANES, Haul, Proxytunnel, Sink, Socat, Squid
+from servers import LANES, Haul, Least, Proxytunnel, Sink, Socat, Squid
 from trial import Limit, Trial
 
 KEYS = ["keep-alive", "each", "limit", "warm", "bulk", "idle"]
@@ -52,6 +52,10 @@ class Tunnel:
             return {}
         return {name: lambda home, proxy, target: Haul(self.args.haul.resolve(), home, proxy, target, *flags, *self.args.flags)}
 
+    def least(self):
+        """The least relay. Nothing is asked of it, and haul is not to be faster: it is what can be reached."""
+        return {"least": lambda home, proxy, target: Least(self.args.least.resolve(), home, proxy, target)}
+
     def all(self):
         return {**self.ours(), "socat": Socat, "proxytunnel": Proxytunnel}
 
@@ -81,14 +85,16 @@ class Tunnel:
         return Contender("nginx direct", self.nginx, lambda: self.clients.ab(target, "/small", self.requests(), stay))
 
     def keep_alive(self, stack):
-        yield self.small(stack, True, [Limit(PEERS, ms=0.65), Limit("squid straight")])
+        yield self.small(stack, True, [Limit(PEERS, ms=0.65), Limit("squid straight"), Limit("least")])
 
     def each(self, stack):
-        yield self.small(stack, False, [Limit(PEERS, ms=0.25), Limit("squid straight", ms=1.15)])
+        yield self.small(stack, False, [Limit(PEERS, ms=0.25), Limit("squid straight", ms=1.15), Limit("least")])
 
     def small(self, stack, stay, limits):
         relays = self.relays(stack, self.all())
         self.look(relays)
+        # Not looked at: it has no patience for a peer that takes its time over a large file.
+        relays |= self.relays(stack, self.least())
         contenders = [*self.through(relays, stay), self.straight(stay), self.limiting(stay), self.direct(stay)]
         key = "keep-alive" if stay else "each"
         return Trial(self.title(stay), contenders, limits, repeat=3 if stay else 1, column=key)
@@ -100,14 +106,16 @@ class Tunnel:
         """With nobody else between, in more rounds: the bounds are narrow."""
         relays = self.relays(stack, self.ours())
         self.look(relays)
+        least = self.relays(stack, self.least())
         for stay, bound in (True, 1.4), (False, 1.1):
-            contenders = [*self.through(relays, stay), self.limiting(stay)]
+            contenders = [*self.through(relays | least, stay), self.limiting(stay)]
             title = self.title(stay, ", against the limit")
             yield Trial(title, contenders, [Limit("limit", ms=bound)], repeat=3)
 
     def warm(self, stack):
         relays = self.relays(stack, {**self.ours("haul --warm 16", "--warm", "16"), **self.ours()})
         self.look(relays)
+        relays |= self.relays(stack, self.least())
         contenders = [*self.through(relays, False), self.straight(False)]
         yield Trial(self.title(False, ", --warm 16"), contenders, [Limit("squid straight", ms=0.9)], repeat=2)
 

@@ -3,11 +3,9 @@
 Everything is on loopback and tmpfs. Each case compares medians of interleaved runs.
 """
 
-import argparse
 import contextlib
 import os
 import pathlib
-import shlex
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -15,33 +13,19 @@ sys.path.insert(0, str(HERE.parent / "lib"))
 
 import report  # noqa: E402
 from cases import KEYS, Tunnel  # noqa: E402
+from command import Command, clients  # noqa: E402
 from peers import program  # noqa: E402
 from setting import descriptors, ends_clean, scratch  # noqa: E402
 from trial import page  # noqa: E402
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench tunnel", description=__doc__)
-    parser.add_argument("--runs", type=int, default=5, help="rounds that count (default 5)")
-    parser.add_argument("--cases", default=",".join(KEYS), help="which, separated by commas (default all: %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="a tenth or less of everything: to see that it works")
-    parser.add_argument("--flags", type=shlex.split, default=[], help="more flags for haul tunnel, as one word")
-    parser.add_argument("--haul", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--limit", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
-    args = parser.parse_args()
-    args.keys = args.cases.split(",")
-    if unknown := set(args.keys) - set(KEYS):
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    if args.runs < 1:
-        parser.error("at least one round is needed")
-    return args
-
-
-def asked(args):
-    """The command line as somebody would type it again."""
-    words = ["scripts/bench", "tunnel", "--runs", str(args.runs), "--cases", ",".join(args.keys)]
-    words += ["--flags", shlex.join(args.flags)] * bool(args.flags) + ["--quick"] * args.quick
-    return shlex.join(words)
+    command = Command("tunnel", __doc__, KEYS, "a tenth or less of everything: to see that it works")
+    command.flags("haul tunnel")
+    command.hidden("--haul", type=pathlib.Path)
+    command.hidden("--limit", required=True, type=pathlib.Path)
+    command.hidden("--least", required=True, type=pathlib.Path)
+    return command, command.parse()
 
 
 def versions():
@@ -54,7 +38,7 @@ def versions():
 
 
 def main():
-    args, cases = arguments(), []
+    (command, args), cases = arguments(), []
     ends_clean()
     descriptors(45_000)
     with contextlib.ExitStack() as stack:
@@ -72,11 +56,10 @@ def main():
     notes = tunnel.notes + ([] if args.haul else ["haul was not there: the figures are those of its peers."])
     notes.append(f"Load average at the end: {os.getloadavg()[1]:.1f} over five minutes, of which what is measured is some 2.")
     if commands:
-        notes.append("Clients, the first of each kind:\n\n" + "\n".join("    " + command for command in commands))
-    text = page(report.heading("haul tunnel", asked(args), versions()), cases, notes)
+        notes.append(clients(commands))
+    text = page(report.heading("haul tunnel", command.asked(args), versions()), cases, notes)
     print("\n" + text)
-    # A part of the table, or less of everything, would be taken for the whole by whoever looks for a date.
-    if not args.quick and args.keys == KEYS and args.haul:
+    if command.is_whole(args):
         print(f"kept as {report.keep(HERE / 'results', text).relative_to(HERE.parent.parent)}")
 
 

@@ -119,6 +119,17 @@ class Haul(Relay):
         return [self.haul, "tunnel", "-p", self.proxy, "-q", *self.flags, f"127.0.0.1:{self.port}:{self.target}"]
 
 
+class Least(Relay):
+    """`lab`'s least_relay: what the machine itself leaves of the proxy's speed to whoever stands in front of it."""
+
+    def __init__(self, least, home, proxy, target):
+        super().__init__(home, proxy, target)
+        self.least = least
+
+    def command(self):
+        return [self.least, self.port, self.proxy, self.target]
+
+
 class Forking(Relay):
     """One that has a process for each connection."""
 

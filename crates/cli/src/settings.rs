@@ -4,6 +4,7 @@ mod batch;
 mod credentials;
 mod few;
 mod proxies;
+mod said;
 mod secrets;
 mod serve;
 mod tls;
@@ -12,18 +13,22 @@ mod tunnel;
 use std::borrow::Cow;
 use std::path::Path;
 
-use haul_net::{ClientConfig, ConnectorConfig, Family, NoProxy, ProxyRules, connector};
+use haul_net::{ClientConfig, ConnectorConfig, Family, ProxyRules, connector};
 use haul_plan::{Glob, Http, RedirectOptions, RetryOptions};
 use haul_transfer::{Connections, Existing, GetOptions, Output};
 
 use url::Url;
 
-use crate::args::{ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError};
+use crate::args::{
+    AddressArgs, ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError,
+};
 use crate::exit::Exit;
 use crate::sources::Source;
 pub(crate) use batch::{Many, destination};
 use credentials::credentials;
 pub(crate) use few::Few;
+pub(crate) use proxies::left_out;
+pub(crate) use said::{By, Said};
 pub(crate) use secrets::{exposed, signing_key};
 pub(crate) use serve::{ServeSettings, TlsSettings, Who};
 use tls::tls;
@@ -246,7 +251,7 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
         },
         stall_timeout: args.connection.stall_timeout.0,
         proxy: proxy(&args.connection)?,
-        tls: tls(&args.connection)?,
+        tls: tls(&args.connection.tls)?,
         http: match (args.connection.http1, args.connection.http2) {
             (true, _) => Http::Http1,
             (_, true) => Http::Http2,
@@ -274,20 +279,29 @@ fn client(args: &GetArgs) -> Result<ClientConfig, SettingError> {
 }
 
 fn connector(args: &ConnectionArgs) -> ConnectorConfig {
-    let pin = |pin: &Resolve| connector::Pin {
-        host: pin.host.clone(),
-        port: pin.port,
-        addresses: pin.addresses.clone(),
-    };
     ConnectorConfig {
         connect_timeout: args.connect_timeout.0,
-        family: match (args.ipv4, args.ipv6) {
-            (true, _) => Family::V4,
-            (_, true) => Family::V6,
-            _ => Family::Any,
-        },
-        pins: args.resolve.iter().map(pin).collect(),
+        family: family(&args.addresses).unwrap_or_default(),
+        pins: args.addresses.resolve.iter().map(pin).collect(),
         ..ConnectorConfig::default()
+    }
+}
+
+/// The only family of addresses that may be used, if one alone may.
+fn family(args: &AddressArgs) -> Option<Family> {
+    match (args.ipv4, args.ipv6) {
+        (true, _) => Some(Family::V4),
+        (_, true) => Some(Family::V6),
+        _ => None,
+    }
+}
+
+/// An address told by hand.
+fn pin(told: &Resolve) -> connector::Pin {
+    connector::Pin {
+        host: told.host.clone(),
+        port: told.port,
+        addresses: told.addresses.clone(),
     }
 }
 
@@ -302,10 +316,7 @@ fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
             },
         )?,
     };
-    let no_proxy = args
-        .no_proxy
-        .as_deref()
-        .map_or(rules.no_proxy, NoProxy::parse);
+    let no_proxy = args.by_proxy.no_proxy.clone().unwrap_or(rules.no_proxy);
     proxies::completed(args, ProxyRules { no_proxy, ..rules })
 }
 

@@ -44,7 +44,7 @@ pub use connector::{
 };
 pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
 pub use haul_plan::{Http, Offer};
-pub use no_proxy::NoProxy;
+pub use no_proxy::{NoProxy, NoProxyError};
 pub use offered::Peer;
 pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
 pub use records::Records;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use haul_service::observe::{Moment, number};
@@ -50,7 +51,12 @@ pub enum Outcome {
     /// The client said something else.
     Misunderstood(String),
     /// There were as many connections as there may be.
-    TooMany,
+    TooMany {
+        /// How many.
+        most: usize,
+        /// Who allows no more.
+        by: Arc<str>,
+    },
     /// We were asked to end.
     Stopped,
 }
@@ -70,7 +76,7 @@ impl Outcome {
             Self::Left => "left",
             Self::Silent => "silent",
             Self::Misunderstood(_) => "misunderstood",
-            Self::TooMany => "too_many",
+            Self::TooMany { .. } => "too_many",
             Self::Stopped => "stopped",
         }
     }
@@ -99,7 +105,9 @@ impl fmt::Display for Outcome {
             Self::Left => f.write_str("the client left before it was connected"),
             Self::Silent => f.write_str("the client did not say where to"),
             Self::Misunderstood(why) => write!(f, "failed: {why}"),
-            Self::TooMany => f.write_str("refused: there are as many connections as there may be"),
+            Self::TooMany { most, by } => {
+                write!(f, "refused: {by} allows no more than {most} at one time")
+            }
             Self::Stopped => f.write_str("stopped"),
         }
     }
@@ -278,7 +286,10 @@ mod tests {
             Outcome::Left,
             Outcome::Silent,
             Outcome::Misunderstood(error()),
-            Outcome::TooMany,
+            Outcome::TooMany {
+                most: 5,
+                by: "--max-connections".into(),
+            },
             Outcome::Stopped,
         ] {
             assert!(Outcome::WORDS.contains(&outcome.word()), "{outcome:?}");

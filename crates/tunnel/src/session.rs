@@ -145,7 +145,8 @@ async fn reach(tunnel: &Tunnel, asked: &Asked) -> Result<Reached, Unsent> {
         });
     }
     if let (Answer::Request, Some(request)) = (asked.answer, &asked.request) {
-        let sent = request::send(&tunnel.upstream, request, tunnel.options.idle).await?;
+        let sending = request::send(&tunnel.upstream, request, tunnel.options.idle);
+        let sent = Box::pin(sending).await?;
         return Ok(Reached {
             end: sent.end,
             early: sent.early,

@@ -21,6 +21,12 @@ pub struct Spec {
 /// Why a text is no tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
+    /// A URL, as a proxy may be one.
+    #[error("this is a URL")]
+    Url,
+    /// There is a listener alone.
+    #[error("there is no target behind the listener")]
+    NoTarget,
     /// There is a target alone, or not even that.
     #[error("there is no port to listen on before the target")]
     NoListener,
@@ -41,7 +47,21 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        if text.contains("://") {
+            return Err(SpecError::Url);
+        }
         let (listen, target) = split(text)?;
+        // What was split off as the host may be the path, or the last of many colons.
+        if listen == "unix" && target.starts_with(['/', '.']) {
+            return Err(SpecError::NoTarget);
+        }
+        if listen == "unix" {
+            return Err(AddressError::Path.into());
+        }
+        let is_named = listen.starts_with("unix:") || listen.starts_with("systemd:");
+        if listen.ends_with(':') && !is_named {
+            return Err(AddressError::Brackets(listen.into()).into());
+        }
         let target = target.parse()?;
         // As ssh has it, no address before the colon is every one of them.
         let listen: Address = listen.parse()?;
@@ -51,7 +71,7 @@ impl FromStr for Spec {
 
 /// The near end and the far end.
 fn split(text: &str) -> Result<(&str, &str), SpecError> {
-    let (before, _port) = text.rsplit_once(':').ok_or(SpecError::NoListener)?;
+    let (before, _port) = text.rsplit_once(':').ok_or_else(|| alone(text))?;
     let host = match before.strip_suffix(']') {
         Some(rest) => rest.rfind('[').ok_or(TargetError::Host)?,
         None => before.rfind(':').map_or(0, |colon| colon + 1),
@@ -59,8 +79,31 @@ fn split(text: &str) -> Result<(&str, &str), SpecError> {
     let listen = text[..host].strip_suffix(':');
     match listen {
         Some(listen) if !listen.is_empty() => Ok((listen, &text[host..])),
-        _ => Err(SpecError::NoListener),
+        _ => Err(pair(text)),
     }
+}
+
+/// What is missing where there is no colon.
+fn alone(text: &str) -> SpecError {
+    match is_number(text) {
+        true => SpecError::NoTarget,
+        false => SpecError::NoListener,
+    }
+}
+
+/// What is missing where there is one colon: a listener or a target in part.
+fn pair(text: &str) -> SpecError {
+    match text.split_once(':') {
+        Some(("unix", path)) if path.contains('/') => SpecError::NoTarget,
+        Some((port, "")) if is_number(port) => SpecError::NoTarget,
+        Some((port, rest)) if is_number(port) && is_number(rest) => TargetError::NoHost.into(),
+        Some((port, _)) if is_number(port) => TargetError::NoPort.into(),
+        _ => SpecError::NoListener,
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 impl fmt::Display for Spec {
@@ -112,16 +155,32 @@ mod tests {
         use SpecError as E;
         for (text, error) in [
             ("", E::NoListener),
-            ("80", E::NoListener),
+            ("80", E::NoTarget),
+            ("80:", E::NoTarget),
+            ("unix:/a.sock", E::NoTarget),
+            ("unix:/a.sock:22", E::NoTarget),
+            ("unix:a.test:22", E::Listener(AddressError::Path)),
+            ("unix::a.test:22", E::Listener(AddressError::Path)),
+            ("systemd::a.test:22", E::Listener(AddressError::SystemdName)),
+            ("http://me:pw@a.test:80", E::Url),
             ("a.test:80", E::NoListener),
             ("[::1]:80", E::NoListener),
-            ("80:a.test", E::NoListener),
+            ("80:a.test", E::Target(TargetError::NoPort)),
+            ("80:22", E::Target(TargetError::NoHost)),
             ("80:a.test:0", E::Target(TargetError::Port)),
             ("80:a.test:ssh", E::Target(TargetError::Port)),
-            ("80::22", E::Target(TargetError::Host)),
+            ("80::22", E::Target(TargetError::NoHost)),
             ("80:[a.test]:22", E::Target(TargetError::Host)),
             ("80:a b:22", E::Target(TargetError::Host)),
             ("80:::1]:22", E::Target(TargetError::Host)),
+            (
+                "80:fd00::1:22",
+                E::Listener(AddressError::Brackets("80:fd00:".into())),
+            ),
+            (
+                "80:::1:22",
+                E::Listener(AddressError::Brackets("80::".into())),
+            ),
             (
                 "70000:a.test:22",
                 E::Listener(AddressError::Port("70000".into())),

@@ -20,6 +20,9 @@ pub struct LiveTunnel {
     pub listen: String,
     /// Where it leads: a target, or how its clients name theirs.
     pub to: String,
+    /// Whether there is TLS with its targets.
+    #[serde(default)]
+    pub tls: bool,
     /// Connections that stand ready.
     pub ready: usize,
 }

@@ -105,6 +105,25 @@ async fn proxies_from_flags_and_from_the_environment() {
     assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
 }
 
+/// One word that cannot be used costs none of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let dead = || Haul::new().with("http_proxy", "http://127.0.0.1:1");
+    let list = "10.0.0.0/99,127.0.0.1";
+    let warned = dead().with("no_proxy", list).get(&url, &[]).await;
+    warned
+        .assert_code(0)
+        .assert_says("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
+    let quiet = dead().with("no_proxy", list).get(&url, &["-q"]).await;
+    assert_eq!(quiet.assert_code(0).stderr, "");
+    let refused = dead().get(&url, &["--no-proxy", list]).await;
+    refused
+        .assert_code(2)
+        .assert_says("--no-proxy: \"10.0.0.0/99\" is no network");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_with_a_proxy_has_flags_of_its_own() {
     let (proxys, origins) = (Authority::new(), Authority::new());

@@ -5,8 +5,10 @@
 
 mod config;
 mod ends;
+mod log;
 mod refused;
 mod roads;
+mod room;
 mod secrets;
 mod status;
 mod stdio;

@@ -3,6 +3,7 @@
 mod batch;
 mod get;
 mod network;
+mod peer;
 mod serve;
 mod sign;
 mod tunnel;
@@ -13,6 +14,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormat, OnError};
 pub(crate) use get::{GetArgs, MessageArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
@@ -20,7 +22,7 @@ pub(crate) use sign::SignArgs;
 pub(crate) use tunnel::{ProxyArgs, StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, WayArgs};
 pub(crate) use values::{
     Bearer, Duration, Field, HttpUrl, MaybeTime, ProxyUrl, Resolve, SecretText, Size, UrlText,
-    User, ValueError, keepalive, listen, many, ready, target, threads, token,
+    User, ValueError, keepalive, listen, many, no_proxy, ready, target, threads, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{Bearer, Duration, Field, ProxyUrl, Resolve, User, count};
+use super::peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
+use super::values::{Bearer, Duration, Field, ProxyUrl, User, count};
 
 /// What requests carry, and where redirects may lead.
 #[derive(Debug, Args)]
@@ -44,31 +45,16 @@ pub(crate) struct RequestArgs {
 pub(crate) struct ConnectionArgs {
     /// Through this proxy (http, https, socks5, socks5h); '' for none.
     ///
-    /// Written as scheme://host:port, with user:password@ before the host if it wants them. Without it the environment decides: http_proxy, https_proxy, all_proxy.
+    /// Written as host:port, which is http, or scheme://host:port, with user:password@ before the host if it wants them. Without it the
+    /// environment decides: http_proxy, https_proxy, all_proxy. TLS with it is as that with origins, but for --cert, unless one of the
+    /// --proxy-... flags is given.
     #[arg(long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyUrl>,
     /// Add a header field to the CONNECT to the proxy. Repeatable.
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
     pub(crate) proxy_headers: Vec<Field>,
-    /// Trust the authorities in this PEM file and no others, with a proxy over TLS.
-    ///
-    /// Without any of these flags TLS with a proxy is as that with origins, but for --cert.
-    #[arg(long, value_name = "FILE", conflicts_with = "proxy_insecure")]
-    pub(crate) proxy_cacert: Option<PathBuf>,
-    /// Show the proxy this certificate (PEM, with its chain).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) proxy_cert: Option<PathBuf>,
-    /// The private key of --proxy-cert, unless that file holds it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) proxy_key: Option<PathBuf>,
-    /// Trust any certificate of the proxy: whoever is in between can read its login.
-    #[arg(long)]
-    pub(crate) proxy_insecure: bool,
-    /// Hosts to reach without a proxy, separated by commas; '*' is all.
-    ///
-    /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
-    #[arg(long, value_name = "HOSTS")]
-    pub(crate) no_proxy: Option<String>,
+    #[command(flatten)]
+    pub(crate) by_proxy: ByProxyArgs,
     /// HTTP/1.1 only.
     #[arg(long = "http1.1", conflicts_with = "http2")]
     pub(crate) http1: bool,
@@ -78,27 +64,10 @@ pub(crate) struct ConnectionArgs {
     /// comes by HTTP/1.1, whose connections each have a limit of their own; so does all over http.
     #[arg(long, conflicts_with = "file")]
     pub(crate) http2: bool,
-    /// Trust the authorities in this PEM file and no others.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub(crate) cacert: Option<PathBuf>,
-    /// Trust any certificate: whoever is in between can read and change what comes.
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
-    /// Show this certificate (PEM, with its chain).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM, without a passphrase), unless that file holds it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key: Option<PathBuf>,
-    /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
-    #[arg(long, value_name = "HOST:PORT:ADDRESS")]
-    pub(crate) resolve: Vec<Resolve>,
-    /// IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// IPv6 only.
-    #[arg(short = '6', long)]
-    pub(crate) ipv6: bool,
+    #[command(flatten)]
+    pub(crate) tls: PeerTlsArgs,
+    #[command(flatten)]
+    pub(crate) addresses: AddressArgs,
     /// Give up on a connection that is not made by then.
     #[arg(
         long,

@@ -15,7 +15,7 @@ use crate::args::{GetArgs, MessageArgs};
 use crate::exit::Exit;
 use crate::message::Form;
 use crate::progress::{Renderer, Scene, Wish, renderer};
-use crate::settings::{Few, GetSettings, Task};
+use crate::settings::{Few, GetSettings, Task, left_out};
 use crate::{message, output, report};
 
 /// Downloads what the arguments name; tells how that ended.
@@ -105,8 +105,13 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
             Task::Many(_) => Scene::Batch,
         },
     });
-    if args.connection.insecure && !quiet {
+    if args.connection.tls.insecure && !quiet {
         screen.warn(Duration::ZERO, "--insecure: nobody checks who answers");
+    }
+    let proxies = &client.proxy;
+    let has_proxy = proxies.http.is_some() || proxies.https.is_some();
+    for warning in left_out(&proxies.no_proxy).filter(|_| has_proxy && !quiet) {
+        screen.warn(Duration::ZERO, &warning);
     }
     let done = match task {
         Task::Few(Few { jobs, bad }) => {

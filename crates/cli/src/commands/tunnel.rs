@@ -31,7 +31,8 @@ use super::service::trouble::Trouble;
 use crate::args::{TunnelArgs, TunnelCommand};
 use crate::exit::Exit;
 use crate::limits;
-use crate::settings::{Passwords, TunnelSettings};
+use crate::message::{harmless, note, warning_text};
+use crate::settings::{Passwords, Said, TunnelSettings};
 use crate::signals::ServerSignals;
 use attend::Attendant;
 use banner::Banner;
@@ -56,26 +57,35 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
-    let open_log = |options| log::open(LOG, options);
+    let open_log =
+        |said: &Said<_>| log::open(LOG, &said.value).map_err(|trouble| trouble.of(&said.by));
     let log = running.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
         .map_err(|error| Trouble::local(format!("cannot listen to signals: {error}")))?;
     let engine = Engine::new(EngineOptions {
-        max_connections: running.max_connections,
+        max_connections: running.max_connections.connections(),
+        max_by: running.max_connections.by().into(),
         log: log.clone().map(|log| (log, running.log_format)),
     });
     let mut doors = Doors::new(engine.clone(), Handed::take()?);
     doors.open(&settings.tunnels)?;
     let others = ("SPEC", &doors.locals()[..]);
     let endpoint = Endpoint::open(running.admin.as_ref(), others)?;
+    doors.beside(endpoint.locals());
     Banner::of(&doors, endpoint.locals()).show(&settings);
     let mut sources: Vec<Arc<dyn Source>> = vec![engine.metrics(), Arc::new(endpoint::process())];
     sources.extend(log.clone().map(|log| log as Arc<dyn Source>));
     let admin = || Admin::new(sources.clone(), engine.closing()).page(engine.page());
     let endpoint = endpoint.serve(admin())?;
-    let own = answering::open(admin());
+    let own = answering::open(admin()).unwrap_or_else(|why| {
+        if !running.quiet {
+            let why = format!("haul tunnel status will not find this one: {why}");
+            note(&warning_text(&harmless(&why)));
+        }
+        None
+    });
     let notify = notify();
     drop(entered);
     let exit = runtime.block_on(async {
@@ -88,14 +98,11 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
         );
         let doors = attendant.attend(&settings.running, &mut signals).await;
         told(notify.stopping());
-        let exit = ending::end(&engine, &running, &mut signals).await;
+        let exit = ending::end((&engine, log.as_deref()), &running, &mut signals).await;
         drop(doors);
         endpoint.end().await;
         if let Some(own) = own {
             own.end().await;
-        }
-        if let Some(log) = &log {
-            log::close(log).await;
         }
         exit
     });
@@ -105,11 +112,12 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
 }
 
 fn runtime(threads: usize) -> Result<Runtime, Trouble> {
-    let runtime = limits::room_to_begin().and_then(|()| {
-        Builder::new_multi_thread()
-            .worker_threads(threads)
-            .enable_all()
-            .build()
-    });
+    let mut builder = match threads {
+        // Nobody to share tasks with, and so nothing to pay for that.
+        1 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime =
+        limits::room_to_begin().and_then(|()| builder.worker_threads(threads).enable_all().build());
     runtime.map_err(|error| Trouble::local(format!("cannot start: {error}")))
 }

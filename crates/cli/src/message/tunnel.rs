@@ -8,19 +8,17 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_shortage() {
         return Some("too many files are open: ulimit -n N allows more");
     }
-    let is_of_proxy = error.is_of_proxy();
+    // TLS with a target has no proxy in its error, wherever it leads through.
+    let is_of_proxy = match error.kind() {
+        Kind::Tls(_) => error.proxy().is_some(),
+        _ => error.is_of_proxy(),
+    };
     Some(match error.kind() {
         Kind::ProxyAuth(_) if error.proxy().is_some_and(|proxy| proxy.login) => {
             "check the user name and password of the proxy"
         }
         Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
-        Kind::ProxyRefused(_) => match error.refusal() {
-            Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
-            Some(Refusal::NotAllowed) => {
-                "the proxy does not allow this target: many allow port 443 alone"
-            }
-            _ => "the proxy does not say why: is the target up, and allowed?",
-        },
+        Kind::ProxyRefused(_) => refused(error.refusal()),
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)
             if is_of_proxy =>
@@ -34,6 +32,13 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
                 }
             }
         }
+        // It was reached, and what it was asked for had no answer.
+        Kind::ConnectTimeout(_) if error.proxy().is_some() => {
+            "the proxy takes connections and does not answer: is its port right, and the target up? --connect-timeout TIME waits longer"
+        }
+        Kind::Closed | Kind::Protocol if error.proxy().is_some() => {
+            "is that an HTTP proxy, and its port right? a SOCKS proxy is written with socks5://, one over TLS with https://"
+        }
         Kind::NoSuchHost(_) => {
             "check the name; --resolve HOST:PORT:ADDRESS gives it an address by hand"
         }
@@ -43,35 +48,53 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
-        Kind::Tls(problem) => return tls_hint(*problem, error.proxy().is_some()),
+        Kind::Tls(problem) => return of_tls(*problem, is_of_proxy),
         _ => return None,
     })
 }
 
-/// The same, where it is TLS: with a proxy, or with a target, whose error has no proxy wherever it leads through.
-fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
-    use TlsProblem as T;
-    Some(match problem {
-        T::NotTls if is_of_proxy => "that proxy may want to be written with http://",
-        T::NotTls => "the target speaks no TLS at that port: leave out --target-tls",
-        T::UnknownIssuer if is_of_proxy => {
+/// What to do where there is no TLS with the proxy, or with the target.
+fn of_tls(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
+    Some(match (problem, is_of_proxy) {
+        (TlsProblem::NotTls, true) => "that proxy may want to be written with http://",
+        (TlsProblem::NotTls, false) => {
+            "the target speaks no TLS at that port: leave out --target-tls"
+        }
+        (TlsProblem::UnknownIssuer, true) => {
             "--proxy-cacert FILE trusts an authority of your own, --proxy-insecure anyone"
         }
-        T::UnknownIssuer => {
+        (TlsProblem::UnknownIssuer, false) => {
             "--cacert FILE trusts an authority of your own or one self-made certificate, --insecure anyone"
         }
-        T::Expired | T::WrongHost if is_of_proxy => {
-            "--proxy-insecure goes on all the same, at your risk"
+        (TlsProblem::WrongHost, true) => {
+            "name the proxy in -p as its certificate does; --proxy-insecure goes on all the same, at your risk"
         }
-        T::Expired | T::WrongHost => "--insecure goes on all the same, at your risk",
-        T::ClientCertificate if is_of_proxy => {
+        (TlsProblem::WrongHost, false) => {
+            "name the target as its certificate does; --insecure goes on all the same, at your risk"
+        }
+        (TlsProblem::Expired, true) => "--proxy-insecure goes on all the same, at your risk",
+        (TlsProblem::Expired, false) => "--insecure goes on all the same, at your risk",
+        (TlsProblem::ClientCertificate, true) => {
             "--proxy-cert and --proxy-key show that proxy a certificate"
         }
-        T::ClientCertificate => "--cert and --key show the target a certificate",
-        T::Roots if is_of_proxy => {
+        (TlsProblem::ClientCertificate, false) => "--cert and --key show the target a certificate",
+        (TlsProblem::Roots, true) => {
             "SSL_CERT_FILE or --proxy-cacert says where trusted certificates are"
         }
-        T::Roots => "SSL_CERT_FILE or --cacert says where trusted certificates are",
+        (TlsProblem::Roots, false) => {
+            "SSL_CERT_FILE or --cacert says where trusted certificates are"
+        }
         _ => return None,
     })
+}
+
+/// What to do where the proxy was reached and will not.
+fn refused(why: Option<Refusal>) -> &'static str {
+    match why {
+        Some(Refusal::Unreachable) => "is the target up, and its host and port right?",
+        Some(Refusal::NotAllowed) => {
+            "the proxy does not allow this target: many allow port 443 alone"
+        }
+        _ => "the proxy does not say why: is the target up, and allowed?",
+    }
 }

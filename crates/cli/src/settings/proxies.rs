@@ -1,19 +1,32 @@
 //! What stands beside a proxy, by flags that several commands have: certificates, and header fields of a CONNECT.
 
-use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
+use haul_net::{NoProxy, Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 
-use super::SettingError;
-use super::tls::{Names, client_tls};
-use crate::args::{ConnectionArgs, Field};
+use super::tls::{Names, by_flag, client_tls};
+use super::{By, SettingError};
+use crate::args::{ByProxyArgs, ConnectionArgs, Field};
 
 /// What flags about TLS with a proxy begin with.
 pub(super) const FLAGS: &str = "--proxy-";
 
 /// TLS with a proxy.
 pub(super) fn tls(names: Names<'_>) -> Result<ProxyTls, SettingError> {
-    ProxyTls::new(client_tls(names)?)
-        .map_err(|error| SettingError::new("TLS with the proxy cannot be set up").because(error))
+    let place = names.by().map(By::prefix).unwrap_or_default();
+    ProxyTls::new(client_tls(names)?).map_err(|error| {
+        SettingError::new(format!("{place}TLS with the proxy cannot be set up")).because(error)
+    })
+}
+
+/// The files that flags name for TLS with a proxy.
+fn of_flags(args: &ByProxyArgs) -> Names<'_> {
+    Names {
+        flags: FLAGS,
+        cacert: by_flag("--proxy-cacert", args.proxy_cacert.as_ref()),
+        insecure: args.proxy_insecure,
+        cert: by_flag("--proxy-cert", args.proxy_cert.as_ref()),
+        key: by_flag("--proxy-key", args.proxy_key.as_ref()),
+    }
 }
 
 /// Header fields, by a flag.
@@ -35,19 +48,19 @@ pub(super) fn fields<'a>(
     Ok(map)
 }
 
+/// What of the variable is no host, as a warning each. A flag's list holds nothing of that kind.
+pub(crate) fn left_out(list: &NoProxy) -> impl Iterator<Item = String> + '_ {
+    let unusable = list.unusable().iter();
+    unusable.map(|error| format!("the variable no_proxy: {error}; it is left out"))
+}
+
 /// The proxies of `haul get`, with what its flags say of them.
 pub(super) fn completed(
     args: &ConnectionArgs,
     mut rules: ProxyRules,
 ) -> Result<ProxyRules, SettingError> {
-    let names = Names {
-        flags: FLAGS,
-        cacert: args.proxy_cacert.as_deref(),
-        insecure: args.proxy_insecure,
-        cert: args.proxy_cert.as_deref(),
-        key: args.proxy_key.as_deref(),
-    };
-    let is_given = names.cacert.or(names.cert).or(names.key).is_some() || names.insecure;
+    let names = of_flags(&args.by_proxy);
+    let is_given = names.by().is_some() || names.insecure;
     let tls = is_given.then(|| tls(names)).transpose()?;
     let fields = fields("--proxy-header", args.proxy_headers.iter())?;
     let mut proxies: Vec<&mut Proxy> = [&mut rules.http, &mut rules.https]

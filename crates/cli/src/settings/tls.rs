@@ -5,41 +5,57 @@ use std::path::{Path, PathBuf};
 
 use haul_net::{Identity, TlsOptions, TrustedFiles};
 
-use super::SettingError;
 use super::credentials::read;
-use crate::args::ConnectionArgs;
+use super::{By, Said, SettingError};
+use crate::args::PeerTlsArgs;
 
-/// What flags say about TLS, with what they begin with.
+/// What is said about TLS: files, and who has named them.
 #[derive(Debug)]
 pub(super) struct Names<'a> {
-    /// What flags begin with: `--`, or `--proxy-`.
+    /// What flags or keys begin with, for what is found out later: `--`, or `--proxy-`.
     pub(super) flags: &'static str,
     /// Of the only authorities.
-    pub(super) cacert: Option<&'a Path>,
+    pub(super) cacert: Option<Said<&'a Path>>,
     /// Whether anybody is trusted.
     pub(super) insecure: bool,
     /// Of the certificate that we show.
-    pub(super) cert: Option<&'a Path>,
+    pub(super) cert: Option<Said<&'a Path>>,
     /// Of its key.
-    pub(super) key: Option<&'a Path>,
+    pub(super) key: Option<Said<&'a Path>>,
 }
 
 /// What flags and the environment say about TLS.
-pub(super) fn tls(args: &ConnectionArgs) -> Result<TlsOptions, SettingError> {
+pub(super) fn tls(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
     client_tls(Names {
         flags: "--",
-        cacert: args.cacert.as_deref(),
+        cacert: by_flag("--cacert", args.cacert.as_ref()),
         insecure: args.insecure,
-        cert: args.cert.as_deref(),
-        key: args.key.as_deref(),
+        cert: by_flag("--cert", args.cert.as_ref()),
+        key: by_flag("--key", args.key.as_ref()),
     })
+}
+
+/// A file that a flag names.
+pub(super) fn by_flag<'a>(name: &'static str, path: Option<&'a PathBuf>) -> Option<Said<&'a Path>> {
+    path.map(|path| Said::flag(name, path.as_path()))
+}
+
+impl Names<'_> {
+    /// Who has named the first of them.
+    pub(super) fn by(&self) -> Option<&By> {
+        let files = [&self.cacert, &self.cert, &self.key];
+        files.into_iter().flatten().map(|said| &said.by).next()
+    }
+}
+
+/// A file of theirs.
+fn content(said: &Said<&Path>) -> Result<Vec<u8>, SettingError> {
+    read(&said.by.to_string(), said.value)
 }
 
 /// The same of any flags.
 pub(super) fn client_tls(names: Names<'_>) -> Result<TlsOptions, SettingError> {
-    let flag = |name: &str| format!("{}{name}", names.flags);
-    let cacert = names.cacert.map(|path| read(&flag("cacert"), path));
-    let cacert = cacert.transpose()?;
+    let cacert = names.cacert.as_ref().map(content).transpose()?;
     // A flag goes before the variables, which are not looked at then.
     let files = match cacert.is_some() || names.insecure {
         true => None,
@@ -82,40 +98,34 @@ fn trusted(
 
 /// A certificate and its key, which may be in one file.
 fn identity(names: &Names<'_>) -> Result<Option<Identity>, SettingError> {
-    let (cert_flag, key_flag) = (
-        format!("{}cert", names.flags),
-        format!("{}key", names.flags),
-    );
-    let Some(cert) = names.cert else {
-        return match names.key {
+    let Some(cert) = &names.cert else {
+        return match &names.key {
             None => Ok(None),
-            Some(_) => Err(
-                SettingError::new(format!("{key_flag} is given without {cert_flag}")).hint(
-                    format!("{cert_flag} FILE holds its certificate; one PEM file may hold both"),
-                ),
-            ),
+            Some(key) => Err(alone(&key.by, ("key", "cert"), "certificate")),
         };
     };
-    let certificates = read(&cert_flag, cert)?;
-    let (flag, path, key) = match names.key {
-        Some(path) => (&key_flag, path, read(&key_flag, path)?),
-        None if holds(&certificates, "PRIVATE KEY-----") => {
-            (&cert_flag, cert, certificates.clone())
-        }
-        None => {
-            return Err(
-                SettingError::new(format!("{cert_flag} is given without {key_flag}")).hint(
-                    format!("{key_flag} FILE holds its private key; one PEM file may hold both"),
-                ),
-            );
-        }
+    let certificates = content(cert)?;
+    let (said, key) = match &names.key {
+        Some(said) => (said, content(said)?),
+        None if holds(&certificates, "PRIVATE KEY-----") => (cert, certificates.clone()),
+        None => return Err(alone(&cert.by, ("cert", "key"), "private key")),
     };
     if holds(&key, "BEGIN ENCRYPTED PRIVATE KEY-----") || holds(&key, "Proc-Type: 4,ENCRYPTED") {
-        let path = path.display();
-        let wrong = SettingError::new(format!("{flag}: the private key in {path} is encrypted"));
+        let path = said.value.display();
+        let wrong = said
+            .by
+            .wrong(format!("the private key in {path} is encrypted"));
         return Err(wrong.hint("openssl pkey -in FILE -out PLAIN takes its passphrase off"));
     }
     Ok(Some(Identity { certificates, key }))
+}
+
+/// One of the two is missing.
+fn alone(by: &By, (own, other): (&str, &str), what: &str) -> SettingError {
+    let other = by.beside(own, other);
+    SettingError::new(format!("{by} is given without {other}")).hint(format!(
+        "{other} names the file of its {what}; one PEM file may hold both"
+    ))
 }
 
 /// Whether a file has these words.
@@ -133,8 +143,8 @@ mod tests {
             flags: "--",
             cacert: None,
             insecure: false,
-            cert,
-            key,
+            cert: cert.map(|path| Said::flag("--cert", path)),
+            key: key.map(|path| Said::flag("--key", path)),
         })
     }
 

@@ -48,9 +48,9 @@ struct Said(String);
 )]
 struct Late;
 
-/// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new connection if need be. Nothing of
-/// the login is shown before the proxy has said how it wants to see it, so that one with Digest never gets the password;
-/// `sessions` remembers that for later tunnels.
+/// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new
+/// connection if need be. Nothing of the login is shown before the proxy has said how it wants to see it, so that one with Digest never
+/// gets the password; `sessions` remembers that for later tunnels.
 pub(super) async fn tunnel<F>(
     mut stream: Stream,
     (target, proxy, sessions): (&Target, &Proxy, &Sessions),
@@ -59,15 +59,38 @@ pub(super) async fn tunnel<F>(
 where
     F: Future<Output = Result<Stream, Error>>,
 {
-    let peer = proxy.key();
-    let what = ("CONNECT", &*target.to_string());
-    let login = proxy.login.as_ref();
-    let mut shown = login.and_then(|login| sessions.answer(&peer, login, what));
-    let mut head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+    let shown = (proxy.login.as_ref()).and_then(|login| {
+        let what = ("CONNECT", &*target.to_string());
+        sessions.answer(&proxy.key(), login, what)
+    });
+    let head = ask(&mut stream, (target, proxy), shown.as_ref(), url).await?;
+    if head.status != StatusCode::PROXY_AUTHENTICATION_REQUIRED || proxy.login.is_none() {
+        return settled(stream, head, url);
+    }
+    // Apart: each tunnel would make room for what few of them need.
+    Box::pin(asked_again(
+        (stream, head, shown),
+        (target, proxy, sessions),
+        (url, again),
+    ))
+    .await
+}
+
+/// Shows a proxy that answered 407 what it asks for, as often as that is worth a try.
+async fn asked_again<F>(
+    (mut stream, mut head, mut shown): (Stream, Head, Option<Authorization>),
+    (target, proxy, sessions): (&Target, &Proxy, &Sessions),
+    (url, again): (&Url, impl Fn() -> F),
+) -> Result<Stream, Error>
+where
+    F: Future<Output = Result<Stream, Error>>,
+{
+    let (peer, target_text) = (proxy.key(), target.to_string());
+    let what = ("CONNECT", &*target_text);
     for _ in 1..ASKS {
         let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
         let refused = (&head.challenges, shown.as_ref());
-        let next = login.filter(|_| is_asked);
+        let next = proxy.login.as_ref().filter(|_| is_asked);
         let next = next.and_then(|login| sessions.retried(&peer, refused, (login, what)));
         let Some(next) = next else {
             break;
@@ -86,6 +109,11 @@ where
         };
         shown = Some(next);
     }
+    settled(stream, head, url)
+}
+
+/// What a proxy's last answer comes to.
+fn settled(stream: Stream, head: Head, url: &Url) -> Result<Stream, Error> {
     match head.status {
         status if status.is_success() && head.early.is_empty() => Ok(stream),
         status if status.is_success() => Ok(Stream::Rewound(head.early, Box::new(stream))),

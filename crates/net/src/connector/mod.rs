@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
 use through::Errand;
@@ -33,6 +34,7 @@ pub use dns::{Pin, Resolver};
 pub use stream::Stream;
 pub use sys::set_low_water;
 pub use target::{ConnectorConfig, Family, Target, TargetError};
+pub(crate) use target::{named, port_number};
 pub use tcp::{Gauge, Tcp};
 
 use crate::auth::{Authorization, Challenges, Sessions};
@@ -152,11 +154,16 @@ impl Connector {
         proxies: &[&Proxy],
         url: &Url,
     ) -> Result<Reached, Error> {
+        match proxies.first() {
+            Some(proxy) => self.turn(&proxys(proxy)).await,
+            None => self.turn(target).await,
+        }
         let limit = self.shared.config.connect_timeout;
         self.connect_within(limit, target, (proxies, url)).await
     }
 
-    /// The same in less time than the connect timeout: whoever has several ways to try cannot give all of it to the first.
+    /// The same in less time than the connect timeout, a name's turn to be looked up included: whoever has several ways to try cannot
+    /// give all of it to the first.
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -167,10 +174,6 @@ impl Connector {
         (proxies, url): (&[&Proxy], &Url),
     ) -> Result<Reached, Error> {
         let first = proxies.first().copied();
-        match first {
-            Some(proxy) => self.turn(&proxys(proxy)).await,
-            None => self.turn(target).await,
-        }
         let errand = Errand::new(url);
         let late = || match first {
             // Told apart from a target that is slow: then it is not the proxy that is at fault.
@@ -185,12 +188,13 @@ impl Connector {
     /// # Errors
     /// As [`Connector::connect`].
     pub async fn connect_to_proxy(&self, proxy: &Proxy, url: &Url) -> Result<Reached, Error> {
+        self.turn(&proxys(proxy)).await;
         let limit = self.shared.config.connect_timeout;
         self.connect_to_last_within(limit, &[proxy], url).await
     }
 
-    /// The same, by way of the proxies before it, in less time than the connect timeout. Without any there is nothing to connect to,
-    /// which is [`Kind::Request`].
+    /// The same, by way of the proxies before it, in less time than the connect timeout, a name's turn included. Without any there is
+    /// nothing to connect to, which is [`Kind::Request`].
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -203,7 +207,6 @@ impl Connector {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::Request, url));
         };
-        self.turn(&proxys(first)).await;
         let errand = Errand::new(url);
         let late = || match errand.is_past_first() {
             true => timed_out(&proxys(last), Some(first), url),
@@ -222,13 +225,26 @@ impl Connector {
         peer: Peer<'_>,
         url: &Url,
     ) -> Result<Reached, Error> {
+        let spent = reached.dns + reached.connect;
+        let left = self.shared.config.connect_timeout.saturating_sub(spent);
+        self.secure_within(left, reached, (peer, url)).await
+    }
+
+    /// The same in a time of its own.
+    ///
+    /// # Errors
+    /// As [`Connector::secure`].
+    pub async fn secure_within(
+        &self,
+        limit: Duration,
+        reached: Reached,
+        (peer, url): (Peer<'_>, &Url),
+    ) -> Result<Reached, Error> {
         // The peer of the stream may be a proxy.
         let target = Target::of(url).unwrap_or_else(|| Target {
             host: peer.host.to_owned(),
             port: reached.peer.port(),
         });
-        let spent = reached.dns + reached.connect;
-        let left = self.shared.config.connect_timeout.saturating_sub(spent);
         let way = async {
             let begun = Instant::now();
             let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
@@ -238,7 +254,7 @@ impl Connector {
                 ..reached
             })
         };
-        in_time(left, way, || timed_out(&target, None, url)).await
+        in_time(limit, way, || timed_out(&target, None, url)).await
     }
 
     /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
@@ -293,16 +309,13 @@ impl Connector {
     }
 }
 
-/// What is done within so long, or else the error that says that it was not.
-async fn in_time<T>(
+/// What is done within so long, or else the error that says that it was not. No `async fn`: that would have room for the way twice.
+fn in_time<T>(
     limit: Duration,
     way: impl Future<Output = Result<T, Error>>,
     late: impl FnOnce() -> Error,
-) -> Result<T, Error> {
-    match timeout(limit, way).await {
-        Ok(result) => result,
-        Err(_) => Err(late()),
-    }
+) -> impl Future<Output = Result<T, Error>> {
+    timeout(limit, way).map(|done| done.unwrap_or_else(|_| Err(late())))
 }
 
 /// There was no connection in time, by way of a proxy perhaps.

@@ -64,10 +64,13 @@ pub enum TargetError {
     /// There is no port behind the host.
     #[error("there is no port behind the host: write HOST:PORT, IPv6 addresses in brackets")]
     NoPort,
+    /// There is no host before the port.
+    #[error("there is no host before the port")]
+    NoHost,
     /// The port is no number from 1 to 65535.
     #[error("the port is a number from 1 to 65535")]
     Port,
-    /// The host is empty, or no host.
+    /// The host is none.
     #[error("this is no host: a name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
 }
@@ -78,6 +81,9 @@ impl FromStr for Target {
     /// `host:port`, `[::1]:22`.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let (host, port) = text.rsplit_once(':').ok_or(TargetError::NoPort)?;
+        if host.is_empty() {
+            return Err(TargetError::NoHost);
+        }
         let host = match host.strip_prefix('[') {
             Some(rest) => {
                 let inner = rest.strip_suffix(']').ok_or(TargetError::NoPort)?;
@@ -95,7 +101,7 @@ impl FromStr for Target {
 
 /// A name as it goes over the wire, or an IPv4 address: nothing that could end a line of a request, or be taken for something
 /// else there.
-fn named(text: &str) -> Option<String> {
+pub(crate) fn named(text: &str) -> Option<String> {
     // What is left of a URL's grammar for hosts: they may be escaped there.
     if text.contains(['%', ':']) || text.len() > LONGEST {
         return None;
@@ -105,7 +111,7 @@ fn named(text: &str) -> Option<String> {
 }
 
 /// `parse` would take a plus sign.
-fn port_number(digits: &str) -> Option<u16> {
+pub(crate) fn port_number(digits: &str) -> Option<u16> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|port| is_number && *port > 0)
 }
@@ -189,7 +195,7 @@ mod tests {
             ("a.test", E::NoPort),
             ("[::1]", E::NoPort),
             ("[::1", E::NoPort),
-            (":22", E::Host),
+            (":22", E::NoHost),
             ("::1:22", E::Host),
             ("[a.test]:22", E::Host),
             ("a b:22", E::Host),

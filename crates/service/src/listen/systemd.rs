@@ -13,6 +13,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::bind::Listener;
 use super::sys;
+use super::tcp::bequeath;
 
 /// What a socket without a name is called, by custom.
 const NAMELESS: &str = "unknown";
@@ -159,7 +160,7 @@ fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, HandedError> {
     if socket.domain().map_err(failed)? == Domain::UNIX {
         return Ok(Listener::Unix(socket.into()));
     }
-    socket.set_tcp_nodelay(true).map_err(failed)?;
+    bequeath(&socket).map_err(failed)?;
     Ok(Listener::Tcp(socket.into()))
 }
 

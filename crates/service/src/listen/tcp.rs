@@ -134,9 +134,25 @@ fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     if shared {
         socket.set_reuse_port(true)?;
     }
-    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
+    bequeath(&socket)?;
     Ok(socket)
+}
+
+/// Sets what is accepted from a socket, which on Linux has it from there without a call for each.
+///
+/// Small writes go out at once. On loopback there is no link that could be too slow: an algorithm that paces what it sends, as BBR does, only
+/// makes timers of it, and a third of the sender's time goes there. The simplest is on every system.
+pub(super) fn bequeath(socket: &Socket) -> io::Result<()> {
+    socket.set_tcp_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    if let Some(address) = socket.local_addr()?.as_socket()
+        && address.ip().to_canonical().is_loopback()
+    {
+        // Without it, it is only slower.
+        let _ = socket.set_tcp_congestion(b"reno");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -204,6 +220,26 @@ mod tests {
         let plain = TcpListener::bind("127.0.0.1:0").unwrap();
         let _client = TcpStream::connect(plain.local_addr().unwrap()).unwrap();
         assert!(!plain.accept().unwrap().0.nodelay().unwrap());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_is_accepted_on_loopback_is_not_paced() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let bound = one(address, 1);
+            let _client = TcpStream::connect(place(&bound)).unwrap();
+            let accepted = accepted(&bound.listeners[0]);
+            let algorithm = SockRef::from(&accepted).tcp_congestion().unwrap();
+            assert!(algorithm.starts_with(b"reno"), "{address}: {algorithm:?}");
+        }
+        // Elsewhere it is the system's choice.
+        let usual = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let wide = one("0.0.0.0:0", 1);
+        let wide = SockRef::from(socket(&wide.listeners[0]));
+        assert_eq!(
+            wide.tcp_congestion().unwrap(),
+            usual.tcp_congestion().unwrap()
+        );
     }
 
     #[test]

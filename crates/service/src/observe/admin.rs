@@ -21,8 +21,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::Failing;
 pub use answer::{Admin, Page};
 pub use listener::AdminListener;
 use listener::{Stream, Way};
@@ -52,6 +54,7 @@ pub async fn serve_admin(
     let way = listener.way();
     let permits = Arc::new(Semaphore::new(MOST));
     let mut connections = JoinSet::new();
+    let mut failing = Failing::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -61,9 +64,14 @@ pub async fn serve_admin(
             accepted = accept(&listener, &permits) => accepted,
         };
         let (stream, permit) = match accepted {
-            Ok(accepted) => accepted,
+            Ok(accepted) => {
+                failing.worked();
+                accepted
+            }
             Err(error) => {
-                tracing::warn!(%error, "the admin endpoint cannot accept");
+                if failing.failed(1, Instant::now()) {
+                    tracing::warn!(%error, "the admin endpoint cannot accept");
+                }
                 let _ = tokio::time::timeout(BREATH, stop.cancelled()).await;
                 continue;
             }

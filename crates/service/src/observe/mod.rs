@@ -13,6 +13,7 @@
 
 mod admin;
 mod exposition;
+mod failing;
 mod histogram;
 mod log;
 mod moment;
@@ -21,8 +22,9 @@ mod sharded;
 
 pub use admin::{Admin, AdminListener, Page, serve_admin};
 pub use exposition::{Exposition, Family, FamilyKind, Source, render};
+pub use failing::Failing;
 pub use histogram::Histogram;
-pub use log::{Log, LogError, LogOptions, LogSink, LogTarget};
+pub use log::{Log, LogError, LogNews, LogOptions, LogSink, LogTarget};
 pub use moment::{Moment, number};
 pub use process::Process;
 pub use sharded::Sharded;

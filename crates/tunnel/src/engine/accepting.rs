@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_service::listen::Listener;
+use haul_service::observe::Failing;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{Door, Shared};
 use crate::live::Entry;
@@ -51,6 +52,7 @@ impl Watched {
 
 /// Accepts until the door is closed.
 pub(super) async fn accept(listener: Watched, door: Arc<Door>, shared: Arc<Shared>) {
+    let mut failing = Failing::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -58,11 +60,17 @@ pub(super) async fn accept(listener: Watched, door: Arc<Door>, shared: Arc<Share
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((client, peer)) => begin(client, peer, &door, &shared),
+            Ok((client, peer)) => {
+                failing.worked();
+                begin(client, peer, &door, &shared);
+            }
             // Of a connection that was gone before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(listener = %door.tunnel().name, %error, "cannot accept");
+                // It fails ten times a second, and may for hours.
+                if failing.failed(1, Instant::now()) {
+                    tracing::warn!(listener = %door.tunnel().name, %error, "cannot accept");
+                }
                 let _ = timeout(BREATH, door.closed().cancelled()).await;
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Shared;
 use crate::session::Tunnel;
@@ -14,6 +15,8 @@ pub struct Door {
     inside: Mutex<Inside>,
     /// Cancelled when it is closed.
     closed: CancellationToken,
+    /// What accepts, and has the sockets for that.
+    accepting: TaskTracker,
     /// Whose tasks it has.
     shared: Weak<Shared>,
 }
@@ -35,6 +38,7 @@ impl Door {
                 tunnel,
             }),
             closed,
+            accepting: TaskTracker::new(),
             shared: Arc::downgrade(shared),
         }
     }
@@ -57,6 +61,27 @@ impl Door {
     /// Accepts no more. Who came before goes on.
     pub fn close(&self) {
         self.closed.cancel();
+    }
+
+    /// Whether it accepts no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    /// Waits until what it listened on is free for others: it has been closed, and its sockets with it. Cancel safe.
+    pub async fn gone(&self) {
+        self.closed.cancelled().await;
+        self.accepting.close();
+        self.accepting.wait().await;
+    }
+
+    /// Something accepts for it.
+    pub(super) fn accepting<F: Future<Output = ()>>(
+        &self,
+        accepting: F,
+    ) -> impl Future<Output = ()> + use<F> {
+        self.accepting.track_future(accepting)
     }
 
     /// Where it leads now.

@@ -28,6 +28,8 @@ use door::Doors;
 pub struct EngineOptions {
     /// Connections at one time. One more is accepted and closed at once.
     pub max_connections: usize,
+    /// Who allows no more, as the log says it to whoever wonders: a flag, a limit of the system's.
+    pub max_by: Arc<str>,
     /// Where a line for each connection goes, and what it looks like.
     pub log: Option<(Arc<Log>, LogFormat)>,
 }
@@ -82,9 +84,8 @@ impl Engine {
         let door = Arc::new(Door::new(tunnel, &self.shared));
         for listener in watched {
             let shared = Arc::clone(&self.shared);
-            self.shared
-                .tasks
-                .spawn(accepting::accept(listener, Arc::clone(&door), shared));
+            let accepting = accepting::accept(listener, Arc::clone(&door), shared);
+            self.shared.tasks.spawn(door.accepting(accepting));
         }
         self.shared.doors.add(&door);
         Ok(door)
@@ -148,6 +149,7 @@ impl Shared {
         let tunnel = |tunnel: Arc<Tunnel>| LiveTunnel {
             listen: tunnel.name.to_string(),
             to: tunnel.local.to_string(),
+            tls: tunnel.upstream.has_target_tls(),
             ready: tunnel.warm.as_ref().map_or(0, |warm| warm.ready()),
         };
         Status {
@@ -181,7 +183,11 @@ impl Shared {
 
     /// A connection that is refused, for there are too many.
     fn refused(&self, tunnel: Arc<Tunnel>, peer: Peer) {
-        self.over(&Entry::new(tunnel, peer), None, &Outcome::TooMany);
+        let outcome = Outcome::TooMany {
+            most: self.options.max_connections,
+            by: Arc::clone(&self.options.max_by),
+        };
+        self.over(&Entry::new(tunnel, peer), None, &outcome);
     }
 }
 

@@ -99,8 +99,9 @@ pub(crate) async fn ask(local: &Local, client: &mut End) -> Result<Asked, Misund
             early: Bytes::new(),
             request: None,
         }),
-        Local::Socks => socks::ask(client).await,
-        Local::Http => http::ask(client).await,
+        // Apart, and below: what is over soon is not to have its room for as long as the connection lives.
+        Local::Socks => Box::pin(socks::ask(client)).await,
+        Local::Http => Box::pin(http::ask(client)).await,
     }
 }
 
@@ -118,8 +119,8 @@ impl Answer {
     pub(crate) async fn unreached(self, client: &mut End, why: &Unreached) {
         match self {
             Self::Nothing => {}
-            Self::Socks => socks::unreached(client, why).await,
-            Self::Connect | Self::Request => http::unreached(client, why).await,
+            Self::Socks => Box::pin(socks::unreached(client, why)).await,
+            Self::Connect | Self::Request => Box::pin(http::unreached(client, why)).await,
         }
     }
 }

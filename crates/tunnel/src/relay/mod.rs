@@ -48,6 +48,7 @@ pub use hearing::{Heard, Listener};
 use idle::Idle;
 use parting::Parting;
 pub(crate) use parting::part;
+pub use pipe::FILES as PIPE_FILES;
 use socket::Errors;
 pub(crate) use socket::Socket;
 

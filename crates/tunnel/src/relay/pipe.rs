@@ -6,9 +6,13 @@
 #[cfg(target_os = "linux")]
 mod spliced;
 #[cfg(target_os = "linux")]
+pub use spliced::FILES;
+#[cfg(target_os = "linux")]
 pub(super) use spliced::Piped;
 
 #[cfg(not(target_os = "linux"))]
 mod unspliced;
+#[cfg(not(target_os = "linux"))]
+pub use unspliced::FILES;
 #[cfg(not(target_os = "linux"))]
 pub(super) use unspliced::Piped;

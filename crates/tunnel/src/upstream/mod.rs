@@ -191,11 +191,9 @@ impl Upstream {
         // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
         let is_passed_on = errand == Errand::Request && !self.target_tls;
         if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
-            let reached = self
-                .connector
-                .connect_to_last_within(limit, &proxies, url)
-                .await
-                .map_err(judged)?;
+            // Apart: most are tunnels, and need not have room for it.
+            let way = (self.connector).connect_to_last_within(limit, &proxies, url);
+            let reached = Box::pin(way).await.map_err(judged)?;
             return Ok(Found {
                 stream: reached.stream,
                 via,
@@ -203,38 +201,50 @@ impl Upstream {
                 url: url.clone(),
             });
         }
+        let begun = Instant::now();
         let reached = self
             .connector
             .connect_within(limit, target, (&proxies, url))
             .await
             .map_err(judged)?;
-        let secured = self.secured(reached, target, url).await;
+        let stream = match self.target_tls {
+            false => reached.stream,
+            true => {
+                let left = limit.saturating_sub(begun.elapsed());
+                let secured = Box::pin(self.secured(reached, target, (url, left))).await;
+                // By now it is the target's affair, and would be by any way.
+                secured.map_err(|error| (error, Setback::Target))?.stream
+            }
+        };
         Ok(Found {
-            // By now it is the target's affair, and would be by any way.
-            stream: secured.map_err(|error| (error, Setback::Target))?.stream,
+            stream,
             via,
             forwarders: Vec::new(),
             url: url.clone(),
         })
     }
 
-    /// TLS with the target, where it is wanted.
+    /// TLS with the target.
     async fn secured(
         &self,
         reached: Reached,
         target: &Target,
-        url: &Url,
+        (url, limit): (&Url, Duration),
     ) -> Result<Reached, Error> {
-        if !self.target_tls {
-            return Ok(reached);
-        }
         let peer = Peer {
             host: &target.host,
             standing: Standing::Named,
             // It may be any protocol's server.
             offer: Offer::Nothing,
         };
-        self.connector.secure(reached, peer, url).await
+        let way = (self.connector).secure_within(limit, reached, (peer, url));
+        way.await
+    }
+
+    /// Whether there is TLS with targets.
+    #[must_use]
+    pub fn has_target_tls(&self) -> bool {
+        self.target_tls
     }
 
     /// What makes the streams.

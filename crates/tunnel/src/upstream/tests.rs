@@ -181,3 +181,28 @@ async fn what_is_no_host_is_told_as_that() {
     let error = upstream.reach(&target, Errand::Tunnel).await.unwrap_err();
     assert_eq!(error.to_string(), "that is no host");
 }
+
+/// Each way's share is of what is left, TLS with the target included.
+#[tokio::test(start_paused = true)]
+async fn e6_all_ways_and_tls_with_the_target_share_one_time() {
+    let limit = Duration::from_secs(8);
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = HttpProxy::builder().start().await;
+    let silent = format!("http://{}", mute.local_addr().unwrap());
+    let upstream = Upstream::new(UpstreamOptions {
+        proxies: vec![vec![silent.parse().unwrap(), proxy.url().parse().unwrap()]],
+        target_tls: true,
+        connector: ConnectorConfig {
+            connect_timeout: limit,
+            ..ConnectorConfig::default()
+        },
+        ..UpstreamOptions::default()
+    });
+    let target = mute.local_addr().unwrap().to_string().parse().unwrap();
+    let begun = Instant::now();
+    let reached = upstream.unwrap().reach(&target, Errand::Tunnel).await;
+    let errors = reached.unwrap_err();
+    assert_eq!(errors.errors().len(), 2, "{errors}");
+    // The clock goes in whole milliseconds.
+    assert!(begun.elapsed() <= limit + Duration::from_millis(5));
+}

@@ -146,6 +146,7 @@ impl Stand {
         let log = Log::start("tunnel log", Box::new(lines.clone()), 1 << 20).unwrap();
         let engine = Engine::new(EngineOptions {
             max_connections,
+            max_by: "the test".into(),
             log: Some((Arc::new(log), LogFormat::Json)),
         });
         let bound = listening();

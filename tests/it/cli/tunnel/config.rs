@@ -169,3 +169,147 @@ async fn a_hang_up_reads_passwords_again() {
     .await;
     tunnel.end().await.assert_code(0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_system_refuses_of_a_file_is_told_with_its_line() {
+    let haul = Haul::new();
+    let tunnel = "[[tunnel]]\nlisten = \"0\"\ntarget = \"t.test:1\"\n";
+    haul.write(
+        "t.toml",
+        format!("proxy = \"\"\nlog = \"nowhere/l.log\"\n{tunnel}"),
+    );
+    haul.run(&["tunnel", "--config", "t.toml"])
+        .await
+        .assert_code(4)
+        .assert_says("haul: error: t.toml:2: log: ");
+    // By a flag it is that flag's.
+    let args = ["tunnel", "--config", "t.toml", "--log", "nowhere/m.log"];
+    let ran = haul.run(&args).await;
+    ran.assert_code(4);
+    assert!(!ran.stderr.contains("t.toml"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stdio_tells_what_of_a_file_is_for_listeners() {
+    let haul = Haul::new();
+    haul.write("t.toml", "proxy = \"\"\nlog = \"l.log\"\nwarm = 2\n");
+    let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
+    let ran = haul.run(&args).await;
+    ran.assert_code(5)
+        .assert_says("warning: t.toml: --stdio has no listeners, and so no use for log, warm");
+    assert!(!haul.path("l.log").exists());
+    let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
+    assert!(!ran.assert_code(5).stderr.contains("warning"), "{ran:#?}");
+}
+
+/// What is to go makes room for what overlaps it; a port of every interface and of one cannot be had at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_may_take_the_place_of_one_that_it_overlaps() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let of = |listen: &str, mode: &str| {
+        file(&at, "echo.test:7")
+            .replace("listen = \"0\"", &format!("listen = \"{listen}\""))
+            .replace("s.sock", &format!("s.sock{mode}"))
+    };
+    haul.write("t.toml", of("0", ""));
+    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
+    let mut old = tunnel.client().await;
+    echoed(&mut old, "before").await;
+    let port = tunnel.addresses[0].split(':').nth(1).unwrap().to_owned();
+    haul.write("t.toml", of(&format!("0.0.0.0:{port}"), "?mode=600"));
+    tunnel.running.signal(rustix::process::Signal::HUP);
+    assert_eq!(tunnel.listens().await, format!("0.0.0.0:{port}"));
+    tunnel.running.until("haul: reloaded").await;
+    echoed(&mut connected(&format!("127.0.0.2:{port}")).await, "new").await;
+    let mode = haul.path("s.sock").metadata().unwrap().permissions();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
+        0o600
+    );
+    echoed(&mut old, "still").await;
+    // And back, which leaves what lies beside it free.
+    haul.write("t.toml", of(&port, "?mode=600"));
+    tunnel.hangs_up("haul: reloaded").await;
+    drop(std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap());
+    echoed(&mut tunnel.client().await, "new").await;
+    echoed(&mut old, "still").await;
+    drop(old);
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_made_room_in_vain_is_opened_again() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    haul.write("t.toml", file(&at, "echo.test:7"));
+    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
+    let mut old = tunnel.client().await;
+    echoed(&mut old, "before").await;
+    let port = tunnel.addresses[0].split(':').nth(1).unwrap().to_owned();
+    let _taken = std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap();
+    let text = file(&at, "echo.test:7");
+    let text = text.replace("listen = \"0\"", &format!("listen = \"0.0.0.0:{port}\""));
+    haul.write("t.toml", text);
+    tunnel.hangs_up("warning: nothing is changed").await;
+    let told = tunnel.running.until("error: ").await;
+    assert!(
+        told.ends_with(&format!("0.0.0.0:{port} is taken by another server")),
+        "{told}"
+    );
+    echoed(&mut tunnel.client().await, "new").await;
+    echoed(&mut old, "still").await;
+    // It is still what the settings say, and so nothing opens or closes.
+    haul.write("t.toml", file(&at, "echo.test:7"));
+    tunnel.hangs_up("haul: reloaded").await;
+    drop(old);
+    let ran = tunnel.end().await;
+    ran.assert_code(0);
+    assert!(!ran.stderr.contains("listening on"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_listener_at_the_admin_endpoint_is_no_other_servers_fault() {
+    let haul = Haul::new();
+    let good = file("127.0.0.1:1", "echo.test:7");
+    haul.write("t.toml", &good);
+    let args = ["--config", "t.toml", "--admin", "127.0.0.1:0"];
+    let mut tunnel = tunnel(&haul, &args, 2).await;
+    let line = tunnel.running.until("metrics at http://127.0.0.1:").await;
+    let port = line.trim_end_matches("/metrics").rsplit(':').next();
+    let more = format!(
+        "[[tunnel]]\nlisten = \"{}\"\ntarget = \"t:1\"\n",
+        port.unwrap()
+    );
+    haul.write("t.toml", format!("{good}\n{more}"));
+    tunnel
+        .hangs_up("is taken by an earlier --admin of this command")
+        .await;
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_takes_a_new_start_is_named() {
+    let haul = Haul::new();
+    let of = |top: &str| format!("{top}\n{}", file("127.0.0.1:1", "echo.test:7"));
+    haul.write("t.toml", of("threads = 2"));
+    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
+    for (top, told) in [
+        ("threads = 3", "warning: threads stays as it was: "),
+        (
+            "grace = \"9s\"\nlog = \"l.log\"",
+            "warning: log, grace and threads stay as they were: ",
+        ),
+        ("threads = 2", "haul: reloaded"),
+    ] {
+        haul.write("t.toml", of(top));
+        tunnel.hangs_up(told).await;
+    }
+    let ran = tunnel.end().await;
+    ran.assert_code(0);
+    assert!(!ran.stderr.contains("warning"), "{ran:#?}");
+}

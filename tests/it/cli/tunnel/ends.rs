@@ -25,6 +25,30 @@ async fn without_a_grace_connections_are_cut_off_and_that_is_no_fault() {
     }
 }
 
+/// On a terminal they are read from above to below.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lines_of_connections_come_before_the_end_is_told() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let mut tunnel = tunnel(&haul, &["-p", &at, "0:echo.test:7"], 1).await;
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let mut client = tunnel.client().await;
+        echoed(&mut client, "hello").await;
+        clients.push(client);
+    }
+    // After a line others gather for a while before they are written.
+    finished(clients.remove(0)).await;
+    tunnel.running.until(": closed, ").await;
+    let ran = tunnel.end().await;
+    ran.assert_code(0);
+    let (before, told) = ran.stderr.split_once("haul: stopped; ").unwrap();
+    assert_eq!(before.matches(": stopped, 5 up, 5 down, ").count(), 5);
+    assert_eq!(told, "5 connections were cut off\n");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_grace_they_may_end_and_what_outlasts_it_is_told() {
     let echo = Echo::start().await;

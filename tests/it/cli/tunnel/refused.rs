@@ -2,7 +2,10 @@
 
 use std::net::TcpListener;
 
-use super::{Haul, tunnel};
+use haul_lab::{Silent, within};
+
+use super::{Haul, LIMIT, listening, tunnel};
+use crate::cli::harness::Running;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e14_a_port_that_is_taken_is_named() {
@@ -24,6 +27,45 @@ async fn e14_a_port_that_is_taken_is_named() {
         .await
         .assert_code(5)
         .assert_says(&format!("127.0.0.1:{port} is taken"));
+}
+
+/// It is tried ten times a second, while connections that hold descriptors are waited for.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_that_there_are_no_descriptors_is_told_once() {
+    let silent = Silent::start().unwrap();
+    let line = format!(
+        "ulimit -n 40; exec \"$0\" tunnel -p {} --connect-timeout 1s --max-connections 100 0:echo.test:7",
+        silent.address()
+    );
+    let mut command = tokio::process::Command::new("sh");
+    command
+        .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let running = Running::of(command.spawn().unwrap());
+    let mut tunnel = listening(running, 1).await;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(tunnel.client().await);
+    }
+    tunnel.running.until("cannot accept").await;
+    // A second later.
+    let more = async {
+        let mut more = 0;
+        while let Some(line) = tunnel.running.stderr.next_line().await.unwrap() {
+            more += usize::from(line.contains("cannot accept"));
+            if line.contains("in time") {
+                break;
+            }
+        }
+        more
+    };
+    assert_eq!(within(LIMIT, more).await, 0);
+    tunnel.end().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,11 +158,15 @@ async fn command_lines_that_cannot_be_used() {
         (p, "1:t.test:1 status"),
         (&["tunnel"], "1:t.test:1"),
         (&["tunnel"], "-p ftp://me:s3cret@p 1:t.test:1"),
-        (&["tunnel"], "-p me:s3cret@p,me:s3cret@q 1:t.test:1"),
-        (&["tunnel"], "-p a, 1:t.test:1"),
-        (&["tunnel"], "me:s3cret 1:t.test:1 -p p"),
-        (&["tunnel"], "-p p.test -U :s3cret 1:t.test:1"),
-        (&["tunnel"], "-p p.test -U me 1:t.test:1"),
+        (&["tunnel"], "-p me:s3cret@p:1,me:s3cret@q:1 1:t.test:1"),
+        (&["tunnel"], "-p corp 1:t.test:1"),
+        (&["tunnel"], "-p p.test:port 1:t.test:1"),
+        (&["tunnel"], "-p http://p.test:1/?x 1:t.test:1"),
+        (p, "1:t.test:1 --no-proxy .lan,1.2.3.4/99"),
+        (&["tunnel"], "-p a:1, 1:t.test:1"),
+        (&["tunnel"], "me:s3cret 1:t.test:1 -p p:1"),
+        (&["tunnel"], "-p p.test:1 -U :s3cret 1:t.test:1"),
+        (&["tunnel"], "-p p.test:1 -U me 1:t.test:1"),
         (&["tunnel"], "-x p.test 1:t.test:1"),
     ] {
         let words: Vec<&str> = line.split_whitespace().collect();

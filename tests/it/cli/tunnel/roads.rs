@@ -1,7 +1,5 @@
 //! The roads: listeners of every kind, through one proxy, several, or none; what the log says of them.
 
-use std::path::Path;
-
 use haul_lab::{Authority, HttpProxy, Origin, Resource, SocksProxy, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
@@ -159,10 +157,17 @@ async fn clients_that_speak_in_clear_reach_a_target_that_speaks_tls() {
         .start()
         .await;
     let proxy = HttpProxy::builder().route("files.test:443", origin.address());
+    let proxy = proxy.route("other.test:443", origin.address());
     let proxy = proxy.start().await;
     let at = proxy.address().to_string();
     let haul = Haul::new();
     let ca = haul.write("ca.pem", authority.pem());
+    let other = ["--cacert", &ca, "--target-tls", "--stdio", "other.test:443"];
+    let ran = haul
+        .run(&[&["tunnel", "-p", &at], &other[..]].concat())
+        .await;
+    ran.assert_code(5)
+        .assert_says("hint: name the target as its certificate does; --insecure");
     let args = [
         "-p",
         &at,
@@ -198,100 +203,6 @@ async fn head(client: &mut TcpStream) -> String {
         String::from_utf8(head).unwrap()
     };
     within(LIMIT, read).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_log_may_be_a_file_standard_output_or_none() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let at = proxy.address().to_string();
-    let haul = Haul::new();
-    for (flags, json) in [
-        (&["--log", "l.log"][..], false),
-        (&["--log", "-", "--log-format", "json"], true),
-        (&["-q"], false),
-        (&["-q", "--log", "l.log", "--log-format", "json"], true),
-    ] {
-        let _ = std::fs::remove_file(haul.path("l.log"));
-        // One that is quiet does not say where it is.
-        let spec = "unix:s.sock:echo.test:7";
-        let args = [&["tunnel", "-p", &at, spec], flags].concat();
-        let running = haul.start(&args);
-        let mut client = eventually(&haul.path("s.sock")).await;
-        client.write_all(b"hello").await.unwrap();
-        client.shutdown().await.unwrap();
-        let mut heard = Vec::new();
-        within(LIMIT, client.read_to_end(&mut heard)).await.unwrap();
-        assert_eq!(heard, b"hello");
-        let ran = super::Tunnel {
-            running,
-            addresses: Vec::new(),
-            said: Vec::new(),
-        }
-        .end()
-        .await;
-        ran.assert_code(0);
-        let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
-        let is_named = flags.contains(&"--log");
-        match flags.contains(&"-q") {
-            true => assert_eq!(ran.stderr, "", "{flags:?}"),
-            false => assert_eq!(ran.stderr.lines().count(), 1, "{flags:?}: {ran:#?}"),
-        }
-        let logged = if flags.contains(&"-") {
-            &ran.stdout
-        } else {
-            &file
-        };
-        assert_eq!(
-            logged.lines().count(),
-            usize::from(is_named),
-            "{flags:?}: {logged}"
-        );
-        if is_named {
-            let words = if json {
-                "\"end\":\"closed\""
-            } else {
-                ": closed, 5 up, 5 down, "
-            };
-            assert!(logged.contains(words), "{flags:?}: {logged}");
-        }
-    }
-}
-
-/// Connects once somebody listens.
-async fn eventually(path: &Path) -> UnixStream {
-    let connect = async {
-        loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return stream,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    };
-    within(LIMIT, connect).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_too_many_is_closed_and_the_others_stay() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let at = proxy.address().to_string();
-    let haul = Haul::new();
-    let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
-    let mut tunnel = tunnel(&haul, &args, 1).await;
-    let mut first = tunnel.client().await;
-    echoed(&mut first, "first").await;
-    // The reset may be faster than the word that it is connected.
-    if let Ok(second) = TcpStream::connect(&tunnel.addresses[0]).await {
-        assert_eq!(finished(second).await, b"");
-    }
-    tunnel
-        .running
-        .until("refused: there are as many connections as there may be")
-        .await;
-    echoed(&mut first, "still").await;
-    drop(first);
-    tunnel.end().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! `haul tunnel status`, the admin endpoint, and the sockets by which tunnels are found.
 
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 
 use super::{Echo, Haul, echoed, proxy_to, tunnel};
 
@@ -48,12 +50,12 @@ async fn what_is_live_is_told_to_its_user() {
         .unwrap();
     let client_at = client.local_addr().unwrap().to_string();
     let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[1..5], ["5", "B", "5", "B"], "{line}");
     assert_eq!(
-        words[..4],
-        [listen, client_at.as_str(), "echo.test:7", &at],
+        words[5..],
+        [client_at.as_str(), "echo.test:7", &at, listen],
         "{line}"
     );
-    assert_eq!(words[4..8], ["5", "B", "5", "B"], "{line}");
     let ran = haul.run(&["tunnel", "status", "--json"]).await;
     let objects: Vec<serde_json::Value> = ran
         .assert_code(0)
@@ -93,6 +95,83 @@ async fn what_a_dead_process_left_is_removed() {
     assert_eq!(crate::cli::harness::names(&folder), ["other.sock"]);
 }
 
+/// Whoever reads what is live must learn that it is not all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_there_and_does_not_say_it_is_told_of() {
+    let haul = with_runtime_folder();
+    let tunnel = tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
+    let folder = haul.path("run/haul");
+    crate::cli::served::eventually("there is no socket", || {
+        let there = folder
+            .read_dir()
+            .is_ok_and(|mut names| names.next().is_some());
+        (!there).then(|| "none".to_owned())
+    });
+    let odd = UnixListener::bind(folder.join("tunnel-4711.sock")).unwrap();
+    let _odd = std::thread::spawn(move || {
+        for mut stream in odd.incoming().flatten() {
+            // All of it, for else it would learn of a reset.
+            let _ = stream.read(&mut [0; 4096]);
+        }
+    });
+    let status = ["tunnel", "status"];
+    let ran = haul.run(&status).await;
+    ran.assert_code(1)
+        .assert_says("warning: process 4711: what answers there is no haul tunnel (");
+    assert!(ran.stdout.contains(" -> echo.test:7"), "{ran:#?}");
+    tunnel.end().await.assert_code(0);
+    let ran = haul.run(&status).await;
+    ran.assert_code(1)
+        .assert_says("error: none of your haul tunnels answers")
+        .assert_says("hint: one that was stopped goes on with `kill -CONT 4711`");
+    assert!(!ran.stderr.contains("is running"), "{ran:#?}");
+    assert_eq!(ran.stdout, "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_with_the_target_is_told_at_the_start_and_by_status() {
+    let haul = with_runtime_folder();
+    let args = ["-p", "127.0.0.1:1", "--target-tls", "0:echo.test:7"];
+    let tunnel = tunnel(&haul, &[&args[..], &["--socks", "0"]].concat(), 2).await;
+    let [first, second] = &tunnel.addresses[..] else {
+        panic!("{:?}", tunnel.addresses);
+    };
+    let via = "via 127.0.0.1:1";
+    assert_eq!(
+        tunnel.said,
+        [
+            format!("haul: listening on {first} -> echo.test:7 (TLS) {via}"),
+            format!("haul: listening on {second} (SOCKS5, TLS with targets) {via}"),
+        ]
+    );
+    crate::cli::served::eventually("there is no socket", || {
+        let names = haul.path("run/haul").read_dir();
+        let there = names.is_ok_and(|mut names| names.next().is_some());
+        (!there).then(|| "none".to_owned())
+    });
+    let ran = haul.run(&["tunnel", "status"]).await;
+    let told = format!("{first} -> echo.test:7 (TLS)\n{second} -> SOCKS5 (TLS)\n");
+    assert!(ran.assert_code(0).stdout.contains(&told), "{ran:#?}");
+    let ran = haul.run(&["tunnel", "status", "--json"]).await;
+    assert!(
+        ran.stdout.contains(r#""to":"echo.test:7","tls":true"#),
+        "{ran:#?}"
+    );
+    tunnel.end().await.assert_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_folder_that_cannot_be_used_is_told_of() {
+    let haul = with_runtime_folder();
+    haul.write("run/haul", "no folder");
+    let args = ["-p", "127.0.0.1:1", "0:echo.test:7"];
+    let mut told = tunnel(&haul, &args, 1).await;
+    told.running
+        .until("warning: haul tunnel status will not find this one: ")
+        .await;
+    told.end().await.assert_code(0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
     let haul = Haul::new();
@@ -110,7 +189,8 @@ async fn without_a_runtime_folder_it_runs_and_is_asked_by_its_endpoint() {
     haul.run(&["tunnel", "status"])
         .await
         .assert_code(1)
-        .assert_says("XDG_RUNTIME_DIR");
+        .assert_says("XDG_RUNTIME_DIR")
+        .assert_says("hint: where one logs in it is mostly /run/user/");
     let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
         ran.assert_code(0).stdout.contains(" -> echo.test:7"),

@@ -112,6 +112,38 @@ async fn what_cannot_be_reached_is_told_on_standard_error() {
     }
 }
 
+/// That a proxy is needed is the last thing to say when there is one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_takes_connections_and_is_none_is_told_from_one_that_is_down() {
+    let stalls = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let closes = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let odd = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+    let places = [at(&stalls), at(&closes), at(&odd)];
+    let mut proxies = tokio::task::JoinSet::new();
+    proxies.spawn(async move {
+        loop {
+            let (mut stream, said) = tokio::select! {
+                accepted = closes.accept() => (accepted.unwrap().0, ""),
+                accepted = odd.accept() => (accepted.unwrap().0, "SSH-2.0-x\r\n\r\n"),
+            };
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(said.as_bytes()).await;
+        }
+    });
+    let haul = Haul::new();
+    for (proxy, says) in places.iter().zip([
+        "hint: the proxy takes connections and does not answer: ",
+        "hint: is that an HTTP proxy, and its port right? ",
+        "hint: is that an HTTP proxy, and its port right? ",
+    ]) {
+        let args = ["tunnel", "-p", proxy, "--connect-timeout", "1s"];
+        let args = [&args[..], &["--stdio", "echo.test:7"]].concat();
+        haul.run(&args).await.assert_code(5).assert_says(says);
+    }
+    drop(stalls);
+}
+
 /// Whoever takes the exit code for the whole of it must not be told that all came.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -131,6 +163,31 @@ async fn a_disk_that_is_full_is_told_of() {
     ran.assert_code(4)
         .assert_says("cannot write to standard output")
         .assert_says("hint: ");
+}
+
+/// Whoever has left knows that it has; a target that goes on sending must not keep the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_left_ends_it_without_a_word() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = listener.local_addr().unwrap().to_string();
+    let haul = Haul::new();
+    let args = ["tunnel", "-p", "", "--stdio", &target];
+    let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    // Kept: what would be sent has not ended.
+    let _stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
+    far.write_all(b"banner").await.unwrap();
+    let mut heard = [0; 6];
+    within(LIMIT, stdout.read_exact(&mut heard)).await.unwrap();
+    drop(stdout);
+    // Until nobody takes it any more.
+    within(LIMIT, async {
+        while far.write_all(&[7; 4096]).await.is_ok() {}
+    })
+    .await;
+    let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+    assert_eq!(ran.assert_code(141).stderr, "");
 }
 
 /// At a terminal nothing that is typed would be read any more.

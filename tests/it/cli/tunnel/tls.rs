@@ -46,11 +46,11 @@ async fn each_trouble_is_told_in_words_and_with_the_flag_that_helps() {
     by(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
         .await
         .assert_says("it expired ")
-        .assert_says("hint: --proxy-insecure");
+        .assert_says("--proxy-insecure goes on");
     by(&authority.issue(&["other.test"]), None, &trusting)
         .await
         .assert_says("it is for other.test, and 127.0.0.1 is wanted")
-        .assert_says("hint: --proxy-insecure");
+        .assert_says("--proxy-insecure goes on");
     by(
         &authority.issue(&["127.0.0.1"]),
         Some(&authority),

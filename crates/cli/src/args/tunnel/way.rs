@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::values::{
-    Duration, Field, MaybeTime, Resolve, SecretText, User, keepalive, ready,
-};
+use crate::args::peer::{AddressArgs, ByProxyArgs, PeerTlsArgs};
+use crate::args::values::{Duration, Field, MaybeTime, SecretText, User, keepalive, ready};
 
 /// The proxies.
 #[derive(Debug, Clone, Args)]
@@ -36,23 +35,8 @@ pub(crate) struct ProxyArgs {
     /// Add a header field to the CONNECT to the first -p. Repeatable.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<Field>,
-    /// Trust the authorities in this PEM file and no others, with a proxy over TLS.
-    #[arg(long, value_name = "FILE", conflicts_with = "proxy_insecure")]
-    pub(crate) proxy_cacert: Option<PathBuf>,
-    /// Show the proxy this certificate (PEM, with its chain).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) proxy_cert: Option<PathBuf>,
-    /// The private key of --proxy-cert, unless that file holds it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) proxy_key: Option<PathBuf>,
-    /// Trust any certificate of the proxy: whoever is in between can read its login.
-    #[arg(long)]
-    pub(crate) proxy_insecure: bool,
-    /// Hosts to reach without a proxy, separated by commas; '*' is all.
-    ///
-    /// Names with all below them, addresses, networks as 10.0.0.0/8. In place of the variable no_proxy.
-    #[arg(long, value_name = "HOSTS")]
-    pub(crate) no_proxy: Option<String>,
+    #[command(flatten)]
+    pub(crate) by_proxy: ByProxyArgs,
     /// Go straight to the target when no proxy can be reached: for laptops that move.
     #[arg(long)]
     pub(crate) direct_fallback: bool,
@@ -77,15 +61,8 @@ pub(crate) struct WayArgs {
     /// Replace those after so long: less than the proxy lets an idle one live [default: 30s].
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub(crate) warm_idle: Option<Duration>,
-    /// Use ADDRESS for HOST:PORT without asking a name server. Repeatable.
-    #[arg(long, value_name = "HOST:PORT:ADDRESS")]
-    pub(crate) resolve: Vec<Resolve>,
-    /// IPv4 only.
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub(crate) ipv4: bool,
-    /// IPv6 only.
-    #[arg(short = '6', long)]
-    pub(crate) ipv6: bool,
+    #[command(flatten)]
+    pub(crate) addresses: AddressArgs,
 }
 
 /// TLS with the far end, for local clients that speak in clear.
@@ -95,16 +72,6 @@ pub(crate) struct TargetArgs {
     /// Speak TLS with the target, for clients that have none.
     #[arg(long)]
     pub(crate) target_tls: bool,
-    /// Trust the authorities in this PEM file and no others.
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    pub(crate) cacert: Option<PathBuf>,
-    /// Show this certificate (PEM, with its chain).
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cert: Option<PathBuf>,
-    /// The private key of --cert (PEM, without a passphrase), unless that file holds it.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key: Option<PathBuf>,
-    /// Trust any certificate: whoever is in between can read and change what comes.
-    #[arg(short = 'k', long)]
-    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) tls: PeerTlsArgs,
 }

@@ -10,6 +10,7 @@ mod header;
 mod host;
 mod listen;
 mod maybe_time;
+mod no_proxy;
 mod proxy;
 mod resolve;
 mod secret;
@@ -26,6 +27,7 @@ pub(crate) use header::Field;
 pub(crate) use host::host_name;
 pub(crate) use listen::listen;
 pub(crate) use maybe_time::{MaybeTime, keepalive};
+pub(crate) use no_proxy::no_proxy;
 pub(crate) use proxy::ProxyUrl;
 pub(crate) use resolve::Resolve;
 pub(crate) use secret::SecretText;
@@ -127,7 +129,9 @@ pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
 pub(crate) fn ready(text: &str) -> Result<usize, ValueError> {
     match text.trim() {
         "0" => Ok(0),
-        text => within(text, 1024, "number"),
+        text => within(text, 1024, "number").map_err(|wrong| {
+            wrong.hint("from 1 to 1024; 0, which is the default, keeps none ready")
+        }),
     }
 }
 

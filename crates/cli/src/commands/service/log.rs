@@ -1,12 +1,13 @@
-//! A server's log: opened before it begins, and written to its end after it.
+//! A server's log: opened before it begins, told of when it cannot be written, and written to its end after it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use haul_service::observe::{Log, LogOptions, LogTarget};
+use haul_service::observe::{Log, LogNews, LogOptions, LogTarget};
 
 use super::trouble::Trouble;
-use crate::message::{self, note, warning_text};
+use crate::message::{self, harmless, note, warning_text};
 use crate::output;
 
 /// For its last lines.
@@ -20,7 +21,13 @@ pub(crate) fn open(name: &'static str, options: &LogOptions) -> Result<Arc<Log>,
             Trouble::local(text).hint(hint)
         })?;
     }
-    let log = Log::open(name, options).map_err(|error| {
+    let which = match &options.target {
+        LogTarget::Stdout => format!("{name} on standard output"),
+        LogTarget::Stderr => format!("{name} on standard error"),
+        LogTarget::File(path) => format!("{name} {}", harmless(&path.display().to_string())),
+    };
+    let log = Log::open(name, options, move |news| note(&told(&which, &news)));
+    let log = log.map_err(|error| {
         Trouble::local(message::chain(&error))
             .hint("name a file that you may write to, in a folder that is there")
     })?;
@@ -30,10 +37,94 @@ pub(crate) fn open(name: &'static str, options: &LogOptions) -> Result<Arc<Log>,
 /// Has it written to its end.
 pub(crate) async fn close(log: &Log) {
     let is_written = log.close(LAST).await;
-    let (name, dropped) = (log.name(), log.dropped());
-    if !is_written || dropped > 0 {
+    if let Some(missing) = missing(is_written, log.dropped()) {
+        let name = log.name();
         note(&warning_text(&format!(
-            "the {name} is not complete: its disk was slow or failed, {dropped} lines were dropped"
+            "the {name} is not complete: {missing}"
         )));
+    }
+}
+
+/// What is said of a log while it goes on.
+fn told(which: &str, news: &LogNews) -> String {
+    match news {
+        LogNews::Failing(error) => {
+            let until = match error.kind() {
+                io::ErrorKind::BrokenPipe => "from here on",
+                _ => "until that works again",
+            };
+            warning_text(&format!(
+                "cannot write the {which}: {error}: {until} its lines are dropped and counted, and all else goes on"
+            ))
+        }
+        LogNews::Mended { dropped } => format!(
+            "haul: the {which} is written again: {} dropped",
+            lines(*dropped)
+        ),
+        LogNews::NotReopened(error) => warning_text(&format!(
+            "cannot open the {which} again: {error}: lines go on into the old file; SIGHUP tries once more"
+        )),
+    }
+}
+
+/// What a log lacks at its end.
+fn missing(is_written: bool, dropped: u64) -> Option<String> {
+    match (is_written, dropped) {
+        (true, 0) => None,
+        (false, 0) => Some(format!(
+            "its last lines could not be written within {} s",
+            LAST.as_secs()
+        )),
+        (_, dropped) => Some(format!(
+            "{} dropped, for it could not be written, or not in time",
+            lines(dropped)
+        )),
+    }
+}
+
+fn lines(count: u64) -> String {
+    match count {
+        1 => "1 line was".to_owned(),
+        _ => format!("{count} lines were"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happened_to_which_and_what_becomes_of_lines() {
+        let plain =
+            |news| anstream::adapter::strip_str(&told("access log a.log", &news)).to_string();
+        assert_eq!(
+            plain(LogNews::Failing(io::ErrorKind::StorageFull.into())),
+            "haul: warning: cannot write the access log a.log: no storage space: until that works again its lines are dropped and counted, and all else goes on"
+        );
+        let left = plain(LogNews::Failing(io::ErrorKind::BrokenPipe.into()));
+        assert!(left.contains(": from here on its lines are "), "{left}");
+        assert_eq!(
+            plain(LogNews::Mended { dropped: 1 }),
+            "haul: the access log a.log is written again: 1 line was dropped"
+        );
+        assert_eq!(
+            plain(LogNews::NotReopened(io::ErrorKind::NotFound.into())),
+            "haul: warning: cannot open the access log a.log again: entity not found: lines go on into the old file; SIGHUP tries once more"
+        );
+    }
+
+    #[test]
+    fn what_it_lacks_at_the_end() {
+        assert_eq!(missing(true, 0), None);
+        let said = |is_written, dropped| missing(is_written, dropped).unwrap();
+        assert_eq!(
+            said(false, 0),
+            "its last lines could not be written within 2 s"
+        );
+        assert_eq!(
+            said(true, 1),
+            "1 line was dropped, for it could not be written, or not in time"
+        );
+        assert!(said(false, 7).starts_with("7 lines were"));
     }
 }

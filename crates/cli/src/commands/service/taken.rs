@@ -9,16 +9,24 @@ use super::trouble::Trouble;
 
 /// Whether the server that has taken an address is this one, which listens at `locals`.
 pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
+    let is_among = |address: &Address| locals.iter().any(|local| meets(address, local));
+    match error {
+        ListenError::Taken { address } => is_among(address),
+        ListenError::Running { path } => is_among(&Address::Unix {
+            path: path.clone(),
+            mode: None,
+        }),
+        _ => false,
+    }
+}
+
+/// Whether an address cannot be listened on while there is a listener at `local`, for both take what comes to one of them.
+pub(crate) fn meets(address: &Address, local: &Local) -> bool {
     let covers = |one: IpAddr, other: IpAddr| {
         one == other || one.is_unspecified() && (one.is_ipv6() || other.is_ipv4())
     };
-    let is_same = |local: &Local| match (error, local) {
-        (
-            ListenError::Taken {
-                address: Address::Tcp { host, port },
-            },
-            Local::Tcp(local),
-        ) => {
+    match (address, local) {
+        (Address::Tcp { host, port }, Local::Tcp(local)) => {
             let ip = local.ip().to_canonical();
             let meets = match host {
                 Host::Ip(host) => {
@@ -29,10 +37,9 @@ pub(crate) fn is_own(error: &ListenError, locals: &[Local]) -> bool {
             };
             *port == local.port() && meets
         }
-        (ListenError::Running { path }, Local::Unix(Some(local))) => is_one(path, local),
+        (Address::Unix { path, .. }, Local::Unix(Some(local))) => is_one(path, local),
         _ => false,
-    };
-    locals.iter().any(is_same)
+    }
 }
 
 /// Whether two paths lead to one file, however they go there.
@@ -50,4 +57,40 @@ pub(crate) fn twice((flag, address): (&str, &Address), before: &str, why: &str) 
         Address::Unix { .. } => "leave one of them out, or name another path".to_owned(),
         _ => format!("leave one of them out, or take another port: {why}"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_meets_each_of_them_and_one_meets_itself() {
+        let local = |text: &str| Local::Tcp(text.parse().unwrap());
+        for (address, at, is) in [
+            ("9993", "127.0.0.1:9993", true),
+            ("9993", "127.0.0.1:9994", false),
+            ("127.0.0.2:9993", "127.0.0.1:9993", false),
+            ("*:9993", "127.0.0.1:9993", true),
+            ("127.0.0.1:9993", "[::]:9993", true),
+            ("127.0.0.1:9993", "0.0.0.0:9993", true),
+            ("[::1]:9993", "0.0.0.0:9993", false),
+            ("0.0.0.0:9993", "[::1]:9993", false),
+            ("localhost:9993", "127.0.0.1:9993", true),
+            ("0", "127.0.0.1:9993", false),
+            ("unix:/a.sock", "127.0.0.1:9993", false),
+        ] {
+            let address: Address = address.parse().unwrap();
+            assert_eq!(meets(&address, &local(at)), is, "{address} {at}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        std::fs::write(&path, "").unwrap();
+        let address = |mode| Address::Unix {
+            path: path.clone(),
+            mode,
+        };
+        let at = Local::Unix(Some(path.clone()));
+        assert!(meets(&address(Some(0o600)), &at) && meets(&address(None), &at));
+        assert!(!meets(&address(None), &Local::Unix(None)));
+    }
 }

@@ -5,7 +5,7 @@ use haul_service::listen::{HandedError, ListenError};
 
 use crate::exit::Exit;
 use crate::message::{self, Form};
-use crate::settings::SettingError;
+use crate::settings::{By, SettingError};
 
 /// What there is to tell.
 #[derive(Debug)]
@@ -58,6 +58,22 @@ impl Trouble {
             hint: Some(hint.into()),
             ..self
         }
+    }
+
+    /// Of what the key of a file says: with its place. Of a flag as it is.
+    pub(crate) fn of(self, by: &By) -> Self {
+        match by {
+            By::Flag(_) => self,
+            By::Key { .. } => Self {
+                text: format!("{by}: {}", self.text),
+                ..self
+            },
+        }
+    }
+
+    /// What happened, without what to do.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Prints it.

@@ -1,6 +1,6 @@
 //! The socket at which a running tunnel tells its own user how it is: `$XDG_RUNTIME_DIR/haul/tunnel-PID.sock`.
 //!
-//! It is for convenience alone: where it cannot be made, the tunnel runs without.
+//! It is for convenience alone: where there is no such folder, the tunnel runs without; where it cannot be used, that is told.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -15,14 +15,12 @@ use crate::commands::service::endpoint::{Answering, Endpoint};
 /// What names of such sockets begin and end with; between them is the number of the process.
 const NAME: (&str, &str) = ("tunnel-", ".sock");
 
-/// Begins to answer, on the runtime that it is called on.
-pub(super) fn open(admin: Admin) -> Option<Answering> {
-    let folder = folder()?;
-    if let Err(error) = make(&folder) {
-        let folder = folder.display();
-        tracing::debug!(%error, %folder, "no socket for `haul tunnel status`");
-        return None;
-    }
+/// Begins to answer, on the runtime that it is called on. Where there is a place for that and it cannot be had, why.
+pub(super) fn open(admin: Admin) -> Result<Option<Answering>, String> {
+    let Some(folder) = folder() else {
+        return Ok(None);
+    };
+    make(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let name = format!("{}{}{}", NAME.0, std::process::id(), NAME.1);
     let address = Address::Unix {
         path: folder.join(name),
@@ -31,8 +29,8 @@ pub(super) fn open(admin: Admin) -> Option<Answering> {
     let opened = Endpoint::open(Some(&address), ("SPEC", &[]));
     let opened = opened.and_then(|endpoint| endpoint.serve(admin));
     opened
-        .map_err(|error| tracing::debug!(?error, "no socket for `haul tunnel status`"))
-        .ok()
+        .map(Some)
+        .map_err(|trouble| trouble.text().to_owned())
 }
 
 /// Where the sockets of this user's tunnels are.
@@ -41,15 +39,16 @@ pub(super) fn folder() -> Option<PathBuf> {
     Some(place.filter(|place| place.is_absolute())?.join("haul"))
 }
 
-/// Those that are there, in the order of their names.
-pub(super) fn sockets(folder: &Path) -> Vec<PathBuf> {
+/// Those that are there, each with the number of its process, in the order of these.
+pub(super) fn sockets(folder: &Path) -> Vec<(u32, PathBuf)> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
-    let is_one = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        let number = name.and_then(|name| name.strip_prefix(NAME.0)?.strip_suffix(NAME.1));
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    let numbered = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let number = name.strip_prefix(NAME.0)?.strip_suffix(NAME.1)?;
+        Some((number.parse().ok()?, path))
     };
-    let mut all: Vec<_> = entries.map(|entry| entry.path()).filter(is_one).collect();
+    let all = entries.filter_map(|entry| numbered(entry.path()));
+    let mut all: Vec<_> = all.collect();
     all.sort();
     all
 }

@@ -20,10 +20,23 @@ const MOST: u64 = 64 << 20;
 pub(super) enum AskError {
     /// Nobody is there, or no longer.
     #[error("cannot be asked")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
+    /// Somebody is there and says nothing: a process that is stopped still has its sockets, and the system takes connections for it.
+    #[error("does not answer within {} s", WAIT.as_secs())]
+    Silent,
     /// Somebody else is there.
     #[error("what answers there is no haul tunnel")]
     Stranger,
+}
+
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // The one is what connecting says, the other what reading does.
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
+            _ => Self::Io(error),
+        }
+    }
 }
 
 /// Asks at a socket file.
@@ -82,6 +95,15 @@ fn status(answer: &[u8]) -> Option<Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_says_nothing_is_told_from_one_that_is_gone() {
+        let told = |kind: io::ErrorKind| AskError::from(io::Error::from(kind)).to_string();
+        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
+            assert_eq!(told(kind), "does not answer within 5 s");
+        }
+        assert_eq!(told(io::ErrorKind::ConnectionRefused), "cannot be asked");
+    }
 
     #[test]
     fn only_what_a_tunnel_says_is_taken() {

@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::banner::strangers;
-use super::doors::Doors;
+use super::doors::{Changed, Doors, NotFollowed};
 use crate::args::TunnelArgs;
 use crate::commands::service::ebb::Ebb;
 use crate::commands::service::manager::told;
@@ -121,7 +121,7 @@ impl<'a> Attendant<'a> {
                 _ = calm.tick() => Happening::Calm,
                 Some(done) = self.chores.join_next() => Happening::Done(done),
             };
-            if self.on(happening, running).is_break() {
+            if self.on(happening, running).await.is_break() {
                 // What a chore still does harms nobody.
                 self.chores.detach_all();
                 return self.doors;
@@ -129,7 +129,7 @@ impl<'a> Attendant<'a> {
         }
     }
 
-    fn on(&mut self, happening: Happening, running: &RunningSettings) -> ControlFlow<()> {
+    async fn on(&mut self, happening: Happening, running: &RunningSettings) -> ControlFlow<()> {
         match happening {
             Happening::Asked(Wanted::End) => return ControlFlow::Break(()),
             // What was read may be older than the signal.
@@ -144,7 +144,7 @@ impl<'a> Attendant<'a> {
             Happening::Calm | Happening::Done(Ok(Chore::GivenBack)) => {}
             Happening::Done(Ok(Chore::Read(again))) => {
                 self.is_reading = false;
-                self.again(*again, running);
+                self.again(*again, running).await;
                 if std::mem::take(&mut self.is_wanted) {
                     self.read();
                 }
@@ -169,11 +169,8 @@ impl<'a> Attendant<'a> {
     }
 
     /// Does what new settings say, or says why not.
-    fn again(&mut self, again: Again, running: &RunningSettings) {
-        match again.map_err(Trouble::from).and_then(|settings| {
-            let changed = self.doors.follow(&settings.tunnels)?;
-            Ok((settings, changed))
-        }) {
+    async fn again(&mut self, again: Again, running: &RunningSettings) {
+        match self.follow(again).await {
             Ok((settings, changed)) if !running.quiet => {
                 for line in &changed.opened {
                     note(&format!("haul: listening on {}", harmless(line)));
@@ -187,27 +184,62 @@ impl<'a> Attendant<'a> {
                 note("haul: reloaded");
             }
             Ok(_) => {}
-            Err(trouble) => {
-                note(&warning_text(
-                    "nothing is changed, for the new settings cannot be used",
-                ));
-                trouble.tell();
+            Err(NotFollowed { why, lost }) => {
+                let but = if lost.is_empty() { "" } else { " else" };
+                note(&warning_text(&format!(
+                    "nothing{but} is changed, for the new settings cannot be used"
+                )));
+                why.tell();
+                for (place, trouble) in lost {
+                    let place = harmless(&place);
+                    note(&warning_text(&format!("no longer listening on {place}")));
+                    trouble.tell();
+                }
             }
         }
         told(self.notify.ready());
     }
 
+    async fn follow(&mut self, again: Again) -> Result<(TunnelSettings, Changed), NotFollowed> {
+        let settings = again.map_err(Trouble::from)?;
+        let changed = self.doors.follow(&settings.tunnels).await?;
+        Ok((settings, changed))
+    }
+
     fn warnings(&self, settings: &TunnelSettings, running: &RunningSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
         warnings.extend(self.doors.all().iter().flat_map(strangers));
-        if settings.running != *running {
-            warnings.push(
-                "max-connections, log, log-format, admin, grace and threads are as they were: a new start takes the new ones"
-                    .to_owned(),
-            );
-        }
+        warnings.extend(as_they_were(&settings.running, running));
         warnings
     }
+}
+
+/// What is of the process, and is not what the settings say by now.
+fn as_they_were(wanted: &RunningSettings, running: &RunningSettings) -> Option<String> {
+    let differ = [
+        (
+            "max-connections",
+            wanted.max_connections != running.max_connections,
+        ),
+        ("log", wanted.log != running.log),
+        ("log-format", wanted.log_format != running.log_format),
+        ("admin", wanted.admin != running.admin),
+        ("grace", wanted.grace != running.grace),
+        ("threads", wanted.threads != running.threads),
+    ];
+    let names = differ.into_iter().filter(|(_, differs)| *differs);
+    let names: Vec<&str> = names.map(|(name, _)| name).collect();
+    let (last, before) = names.split_last()?;
+    let (names, stay) = match before {
+        [] => ((*last).to_owned(), "stays as it was"),
+        _ => (
+            format!("{} and {last}", before.join(", ")),
+            "stay as they were",
+        ),
+    };
+    Some(format!(
+        "{names} {stay}: stop haul and start it again for what the settings say now"
+    ))
 }
 
 impl Tide {

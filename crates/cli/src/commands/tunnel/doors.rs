@@ -1,4 +1,7 @@
-//! The listeners of a process, and the tunnels that they lead into: opened at the start, and brought in line when settings are read again.
+//! The listeners of a process, and the tunnels that they lead into: opened at the start, and brought in line when settings are read again
+//! ([`following`]).
+
+mod following;
 
 use std::sync::Arc;
 
@@ -7,11 +10,11 @@ use haul_service::listen::{
 };
 use haul_tunnel::{Door, Engine, Tunnel, Warm};
 
-use super::change::Change;
 use crate::commands::service::places::locals;
 use crate::commands::service::taken::{is_own, twice};
 use crate::commands::service::trouble::Trouble;
 use crate::settings::Planned;
+pub(super) use following::{Changed, NotFollowed};
 
 /// Everything that is listened on.
 #[derive(Debug)]
@@ -22,40 +25,33 @@ pub(super) struct Doors {
     open: Vec<Opened>,
     /// Sockets that were handed over and that no address is yet.
     handed: Handed,
+    /// Where the process listens besides: its admin endpoint.
+    besides: Vec<Local>,
 }
 
 /// An address that is listened on.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// As it was asked for.
-    listen: Address,
+    /// As it was asked for, with where it leads.
+    planned: Planned,
     /// Where that came to be.
     pub(super) locals: Vec<Local>,
     /// What there is to say of it.
     pub(super) shown: Shown,
     door: Arc<Door>,
     /// Go with it.
-    _files: Vec<Option<SocketFile>>,
+    files: Vec<Option<SocketFile>>,
 }
 
 /// A tunnel in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
-    /// Where it leads, after the address: ` -> host:port`, ` (SOCKS5)`.
+    /// Where it leads, after the address: ` -> host:port`, ` -> host:port (TLS)`, ` (SOCKS5)`.
     pub(super) to: String,
     /// `via proxy:3128`, `directly`.
     pub(super) way: String,
     /// Whether its clients name their targets.
     pub(super) is_proxy: bool,
-}
-
-/// What came of settings that were read again.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changed {
-    /// Where it listens now and did not before, with where that leads.
-    pub(super) opened: Vec<String>,
-    /// Where it did before.
-    pub(super) closed: Vec<String>,
 }
 
 impl Doors {
@@ -65,45 +61,20 @@ impl Doors {
             engine,
             open: Vec::new(),
             handed,
+            besides: Vec::new(),
         }
+    }
+
+    /// The process listens here as well: it is no other server that has taken these.
+    pub(super) fn beside(&mut self, besides: Vec<Local>) {
+        self.besides = besides;
     }
 
     /// Opens them all, or none.
     pub(super) fn open(&mut self, planned: &[Planned]) -> Result<(), Trouble> {
         let each: Vec<&Planned> = planned.iter().collect();
-        self.open = self.begin(&each)?;
+        self.open = self.begin(&each, &[])?;
         Ok(())
-    }
-
-    /// Brings what is open in line with new settings. When an address cannot be listened on, nothing has changed.
-    pub(super) fn follow(&mut self, planned: &[Planned]) -> Result<Changed, Trouble> {
-        let are: Vec<&Address> = self.open.iter().map(|open| &open.listen).collect();
-        let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
-        let change = Change::between(&are, &wanted);
-        let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
-        let begun = self.begin(&new)?;
-        let mut changed = Changed::default();
-        let mut before: Vec<Option<Opened>> = self.open.drain(..).map(Some).collect();
-        let mut now: Vec<Option<Opened>> = planned.iter().map(|_| None).collect();
-        for (old, new) in change.stay {
-            let Some(mut opened) = before[old].take() else {
-                continue;
-            };
-            let name = name(&opened.locals);
-            opened.door.lead_into(tunnel(&planned[new], &name));
-            opened.shown = Shown::of(&planned[new]);
-            now[new] = Some(opened);
-        }
-        for (new, opened) in change.open.into_iter().zip(begun) {
-            changed.opened.extend(opened.lines());
-            now[new] = Some(opened);
-        }
-        for opened in before.into_iter().flatten() {
-            opened.door.close();
-            changed.closed.push(name(&opened.locals));
-        }
-        self.open = now.into_iter().flatten().collect();
-        Ok(changed)
     }
 
     /// Those that are open.
@@ -113,7 +84,8 @@ impl Doors {
 
     /// Where they are.
     pub(super) fn locals(&self) -> Vec<Local> {
-        let all = self.open.iter().flat_map(|open| &open.locals);
+        let open = self.open.iter().filter(|open| !open.door.is_closed());
+        let all = open.flat_map(|open| &open.locals);
         all.cloned().collect()
     }
 
@@ -122,9 +94,11 @@ impl Doors {
         self.handed.names()
     }
 
-    /// Listens on all of these and lets clients in, or on none.
-    fn begin(&mut self, planned: &[&Planned]) -> Result<Vec<Opened>, Trouble> {
-        let bound = self.bind(planned)?;
+    /// Listens on all of these, beside some that are open already, and lets clients in; or on none.
+    fn begin(&mut self, planned: &[&Planned], beside: &[Opened]) -> Result<Vec<Opened>, Trouble> {
+        let mut taken = self.locals();
+        taken.extend(beside.iter().flat_map(|open| open.locals.iter().cloned()));
+        let bound = self.bind(planned, taken)?;
         let mut begun: Vec<Opened> = Vec::new();
         for (planned, bound) in planned.iter().zip(bound) {
             match self.lead(planned, bound) {
@@ -139,8 +113,11 @@ impl Doors {
     }
 
     /// Listens on all of these, or on none.
-    fn bind(&mut self, planned: &[&Planned]) -> Result<Vec<Vec<Bound>>, Trouble> {
-        let mut taken = self.locals();
+    fn bind(
+        &mut self,
+        planned: &[&Planned],
+        mut taken: Vec<Local>,
+    ) -> Result<Vec<Vec<Bound>>, Trouble> {
         let mut all: Vec<Vec<Bound>> = planned.iter().map(|_| Vec::new()).collect();
         // Sockets that were handed over come last: what was taken of them is gone if another address cannot be had.
         let is_handed = |at: &usize| matches!(planned[*at].listen, Address::Systemd { .. });
@@ -149,13 +126,11 @@ impl Doors {
         for at in order {
             let address = &planned[at].listen;
             let bound = bind(address, &BindOptions::default(), &mut self.handed);
-            let bound = bound.map_err(|error| match is_own(&error, &taken) {
-                true => twice(
-                    ("", address),
-                    "tunnel",
-                    "every interface includes each of them",
-                ),
-                false => told(error),
+            let every = "every interface includes each of them";
+            let bound = bound.map_err(|error| match &error {
+                _ if is_own(&error, &taken) => twice(("", address), "tunnel", every),
+                _ if is_own(&error, &self.besides) => twice(("", address), "--admin", every),
+                _ => told(error),
             })?;
             taken.extend(locals(&bound));
             all[at] = bound;
@@ -178,11 +153,11 @@ impl Doors {
             .open(listeners, tunnel)
             .map_err(|error| Trouble::local(format!("cannot wait for connections: {error}")))?;
         Ok(Opened {
-            listen: planned.listen.clone(),
+            planned: planned.clone(),
             locals,
             shown: Shown::of(planned),
             door,
-            _files: files,
+            files,
         })
     }
 }
@@ -200,10 +175,13 @@ impl Opened {
 impl Shown {
     fn of(planned: &Planned) -> Self {
         let target = planned.target();
+        let has_tls = planned.way.upstream.has_target_tls();
         Self {
-            to: match target {
-                Some(target) => format!(" -> {target}"),
-                None => format!(" ({})", planned.local),
+            to: match (target, has_tls) {
+                (Some(target), false) => format!(" -> {target}"),
+                (Some(target), true) => format!(" -> {target} (TLS)"),
+                (None, false) => format!(" ({})", planned.local),
+                (None, true) => format!(" ({}, TLS with targets)", planned.local),
             },
             way: planned.way.to(target),
             is_proxy: target.is_none(),

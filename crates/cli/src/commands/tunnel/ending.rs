@@ -5,16 +5,18 @@
 
 use std::time::Duration;
 
+use haul_service::observe::Log;
 use haul_tunnel::Engine;
 
+use crate::commands::service::log;
 use crate::exit::Exit;
 use crate::message::{self, note};
 use crate::settings::RunningSettings;
 use crate::signals::{ServerSignals, Wanted};
 
-/// Ends an engine. Says how the program ends.
+/// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
 pub(super) async fn end(
-    engine: &Engine,
+    (engine, log): (&Engine, Option<&Log>),
     running: &RunningSettings,
     signals: &mut ServerSignals,
 ) -> Exit {
@@ -26,35 +28,45 @@ pub(super) async fn end(
             have(there_are, grace)
         ));
     }
-    match unless_asked(engine.end(grace), async || signals.next().await).await {
-        Some(0) => Exit::Done,
-        Some(cut) if grace.is_zero() => {
-            if !running.quiet {
-                note(&format!("haul: stopped; {}", were(cut)));
-            }
-            Exit::Done
-        }
-        Some(cut) => {
-            let told = format!("{} that took longer than {}", were(cut), seconds(grace));
-            message::error(&told, Some("--grace TIME gives them longer"));
-            Exit::SomeFailed
-        }
-        None => {
-            let cut = engine.end(Duration::ZERO).await;
+    let patient = unless_asked(
+        async || engine.end(grace).await,
+        async || signals.next().await,
+    );
+    let (cut, is_hurried) = match patient.await {
+        Some(cut) => (cut, false),
+        None => (engine.end(Duration::ZERO).await, true),
+    };
+    if let Some(log) = log {
+        log::close(log).await;
+    }
+    match (is_hurried, cut) {
+        (true, cut) => {
             if !running.quiet {
                 note(&format!("haul: stopping at once; {}", were(cut)));
             }
             Exit::Interrupted
         }
+        (false, 0) => Exit::Done,
+        (false, cut) if grace.is_zero() => {
+            if !running.quiet {
+                note(&format!("haul: stopped; {}", were(cut)));
+            }
+            Exit::Done
+        }
+        (false, cut) => {
+            let told = format!("{} that took longer than {}", were(cut), seconds(grace));
+            message::error(&told, Some("--grace TIME gives them longer"));
+            Exit::SomeFailed
+        }
     }
 }
 
-/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: the time that it has is not begun anew.
+/// What an end comes to, unless a signal asks for it at once. Any other leaves it as it is: it is begun once, and so its time is.
 async fn unless_asked<T>(
-    end: impl Future<Output = T>,
+    end: impl AsyncFn() -> T,
     mut next: impl AsyncFnMut() -> Wanted,
 ) -> Option<T> {
-    let mut end = std::pin::pin!(end);
+    let mut end = std::pin::pin!(end());
     loop {
         tokio::select! {
             ended = &mut end => return Some(ended),
@@ -88,27 +100,28 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::VecDeque;
     use std::future::{pending, poll_fn};
     use std::task::Poll;
 
     use super::*;
 
-    /// Ends after so many looks in a row, while signals come.
-    fn ended(looks: usize, signals: &[Wanted]) -> Option<&'static str> {
-        let end = async {
+    /// What an end comes to that takes so many looks from when it was begun, while signals come; and how often it was begun.
+    fn ended(looks: usize, signals: &[Wanted]) -> (Option<&'static str>, usize) {
+        let begun = Cell::new(0);
+        let end = || {
+            begun.set(begun.get() + 1);
             let mut left = looks;
-            poll_fn(|cx| {
+            poll_fn(move |cx| {
                 cx.waker().wake_by_ref();
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    Poll::Ready(())
+                    Poll::Ready("ended")
                 } else {
                     Poll::Pending
                 }
             })
-            .await;
-            "ended"
         };
         let mut signals = VecDeque::from(signals.to_vec());
         let next = async || match signals.pop_front() {
@@ -116,14 +129,14 @@ mod tests {
             None => pending().await,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.unwrap().block_on(unless_asked(end, next))
+        let ended = runtime.unwrap().block_on(unless_asked(end, next));
+        (ended, begun.get())
     }
 
     #[test]
     fn a_hang_up_gives_no_more_time_and_a_second_signal_takes_it() {
-        // As many looks as it takes while it is begun but once.
-        assert_eq!(ended(4, &[Wanted::Reload; 3]), Some("ended"));
-        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), None);
-        assert_eq!(ended(4, &[]), Some("ended"));
+        assert_eq!(ended(4, &[Wanted::Reload; 3]), (Some("ended"), 1));
+        assert_eq!(ended(4, &[Wanted::Reload, Wanted::End]), (None, 1));
+        assert_eq!(ended(4, &[]), (Some("ended"), 1));
     }
 }

@@ -1,7 +1,11 @@
 //! `haul tunnel status`: what is live in the tunnels that this user has running, or in one.
+//!
+//! A process that is there and does not answer is told of beside those that do, and taints the exit code: what is printed is not all.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
+use haul_service::listen::Address;
 use haul_tunnel::Status;
 
 use super::answering::{folder, sockets};
@@ -10,37 +14,37 @@ use super::table;
 use crate::args::StatusArgs;
 use crate::commands::service::trouble::Trouble;
 use crate::exit::Exit;
-use crate::message::{self, note, warning_text};
+use crate::message::{self, harmless, note, warning_text};
 use crate::output;
+
+/// How many are asked at a time: one that hangs has the others wait no longer than itself.
+const AT_A_TIME: usize = 16;
+
+/// What came of asking a user's own tunnels.
+#[derive(Debug, Default)]
+struct Own {
+    /// What they say.
+    told: Vec<Status>,
+    /// Processes that are there and did not say it.
+    silent: Vec<u32>,
+}
 
 /// Prints it.
 pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
-    let all = match &args.admin {
-        Some(address) => vec![ask::at(address).map_err(|error| {
-            Trouble::network(format!("--admin {address}: {}", message::chain(&error)))
-                .hint("is a haul tunnel with this --admin running?")
-        })?],
-        None => own(),
+    let own = match &args.admin {
+        Some(address) => Own {
+            told: vec![ask::at(address).map_err(|error| unasked(address, &error))?],
+            ..Own::default()
+        },
+        None => own(&folder().ok_or_else(no_folder)?)?,
     };
-    if all.is_empty() {
-        let (text, hint) = match folder() {
-            Some(_) => (
-                "no haul tunnel of yours is running",
-                "--admin ADDRESS asks another user's, if it was started with that",
-            ),
-            None => (
-                "it is not known which haul tunnels are running: XDG_RUNTIME_DIR, where they are found, is not set",
-                "--admin ADDRESS asks one that was started with that",
-            ),
-        };
-        return Err(Trouble::failed(text).hint(hint));
-    }
     let printed = match args.json {
-        true => output::lines(all.iter().map(json)),
-        false => output::text(table::text(&all, table::width()).as_bytes()),
+        true => output::lines(own.told.iter().map(json)),
+        false => output::text(table::text(&own.told, table::width()).as_bytes()),
     };
     match printed {
-        Ok(()) => Ok(Exit::Done),
+        Ok(()) if own.silent.is_empty() => Ok(Exit::Done),
+        Ok(()) => Ok(Exit::SomeFailed),
         Err(error) => Ok(output::undelivered(&error)),
     }
 }
@@ -50,24 +54,86 @@ fn json(status: &Status) -> String {
     serde_json::to_string(status).unwrap_or_default()
 }
 
-/// Those that answer at their sockets. What a dead one has left is removed.
-fn own() -> Vec<Status> {
-    let mut all = Vec::new();
-    for path in folder().map(|folder| sockets(&folder)).unwrap_or_default() {
-        match ask::at_socket(&path) {
-            Ok(status) => all.push(status),
-            Err(AskError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                // Whoever listened there has died. That it cannot be removed harms nobody.
-                let _ = std::fs::remove_file(&path);
-            }
-            // It has ended meanwhile.
-            Err(AskError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => note(&warning_text(&format!(
-                "{}: {}",
-                message::harmless(&path.display().to_string()),
-                message::chain(&error)
-            ))),
+/// The endpoint that was named does not say it.
+fn unasked(address: &Address, error: &AskError) -> Trouble {
+    let text = format!("--admin {address}: {}", message::chain(error));
+    Trouble::network(text).hint(match error {
+        AskError::Io(_) => "is a haul tunnel with this --admin running?",
+        AskError::Silent => "it is stopped or hangs, or is no haul tunnel",
+        AskError::Stranger => "give the address that a haul tunnel was started with as its --admin",
+    })
+}
+
+/// It is not known where they are.
+fn no_folder() -> Trouble {
+    let uid = rustix::process::getuid().as_raw();
+    Trouble::failed(
+        "it is not known which haul tunnels are running: XDG_RUNTIME_DIR, the folder where they are found, is not set to an absolute path",
+    )
+    .hint(format!(
+        "where one logs in it is mostly /run/user/{uid}, and tunnels must be started with it, too; --admin ADDRESS asks one that has an --admin"
+    ))
+}
+
+/// Asks those that have sockets there, and tells of those that do not answer.
+fn own(folder: &Path) -> Result<Own, Trouble> {
+    let mut own = Own::default();
+    for some in sockets(folder).chunks(AT_A_TIME) {
+        let asked = std::thread::scope(|scope| {
+            let ask = |(_, path): &'_ (u32, PathBuf)| {
+                let path = path.clone();
+                scope.spawn(move || ask::at_socket(&path))
+            };
+            let asking: Vec<_> = some.iter().map(ask).collect();
+            let ended = asking.into_iter().map(std::thread::ScopedJoinHandle::join);
+            // A panic is a bug, and goes on.
+            let asked =
+                ended.map(|asked| asked.unwrap_or_else(|bug| std::panic::resume_unwind(bug)));
+            asked.collect::<Vec<_>>()
+        });
+        for ((pid, path), asked) in some.iter().zip(asked) {
+            own.add((*pid, path), asked);
         }
     }
-    all
+    match (&own.told[..], &own.silent[..]) {
+        ([], []) => Err(Trouble::failed(format!(
+            "no haul tunnel of yours is running: none answers in {}",
+            harmless(&folder.display().to_string())
+        ))
+        .hint("one of another user, or started without XDG_RUNTIME_DIR, is asked by --admin ADDRESS, if it has an --admin")),
+        ([], [pid, ..]) => Err(Trouble::failed("none of your haul tunnels answers").hint(format!(
+            "one that was stopped goes on with `kill -CONT {pid}`; one that hangs is ended with `kill -9 {pid}`"
+        ))),
+        _ => Ok(own),
+    }
+}
+
+impl Own {
+    /// Keeps what one says, or tells that it does not.
+    fn add(&mut self, (pid, path): (u32, &Path), asked: Result<Status, AskError>) {
+        match asked {
+            Ok(status) => self.told.push(status),
+            // Whoever listened there has died. What is left is removed; that it cannot be harms nobody.
+            Err(AskError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                let _ = std::fs::remove_file(path);
+            }
+            // It has ended meanwhile.
+            Err(AskError::Io(error)) if is_gone(&error) => {}
+            Err(error) => {
+                self.silent.push(pid);
+                let place = harmless(&path.display().to_string());
+                let said = message::chain(&error);
+                note(&warning_text(&format!("process {pid}: {said} ({place})")));
+            }
+        }
+    }
+}
+
+/// Whether whoever was asked has ended.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::NotFound | Kind::ConnectionReset | Kind::BrokenPipe
+    )
 }

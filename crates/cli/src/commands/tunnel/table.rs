@@ -10,15 +10,15 @@ use crate::progress::{bytes_text, time_text};
 /// Between columns.
 const GAP: &str = "  ";
 
-/// Heads of the columns, and whether numbers are in them.
+/// Heads of the columns, and whether numbers are in them. What moves comes first: names may be longer than a terminal is wide.
 const HEADS: [(&str, bool); 7] = [
-    ("LISTEN", false),
+    ("AGE", true),
+    ("UP", true),
+    ("DOWN", true),
     ("CLIENT", false),
     ("TARGET", false),
     ("VIA", false),
-    ("UP", true),
-    ("DOWN", true),
-    ("AGE", true),
+    ("LISTEN", false),
 ];
 
 /// Columns of the terminal; nothing is cut for a pipe.
@@ -28,32 +28,31 @@ pub(super) fn width() -> Option<usize> {
     size.flatten().map(|(_, columns)| usize::from(columns))
 }
 
-/// All of it, in lines of at most so many columns.
+/// All of it. Rows of the table are cut to so many columns; where listeners lead is told in full.
 pub(super) fn text(all: &[Status], width: Option<usize>) -> String {
     let mut text = String::new();
     for (status, before) in all.iter().zip(0..) {
         if before > 0 {
             text.push('\n');
         }
-        for line in lines(status) {
-            let line = harmless(&line);
-            let shown: String = match width {
-                Some(width) => line.chars().take(width).collect(),
-                None => line,
-            };
-            text.push_str(shown.trim_end());
+        let heads = std::iter::once(format!("process {}", status.pid));
+        let heads = heads.chain(status.tunnels.iter().map(tunnel));
+        let table = table(status).into_iter().map(|row| match width {
+            Some(width) => harmless(&row).chars().take(width).collect(),
+            None => row,
+        });
+        for line in heads.chain(table) {
+            text.push_str(harmless(&line).trim_end());
             text.push('\n');
         }
     }
     text
 }
 
-fn lines(status: &Status) -> Vec<String> {
-    let mut lines = vec![format!("process {}", status.pid)];
-    lines.extend(status.tunnels.iter().map(tunnel));
+/// The connections.
+fn table(status: &Status) -> Vec<String> {
     if status.connections.is_empty() {
-        lines.push("no connections".to_owned());
-        return lines;
+        return vec!["no connections".to_owned()];
     }
     let heads = HEADS.map(|(head, _)| head.to_owned());
     let rows: Vec<_> = std::iter::once(heads)
@@ -65,28 +64,33 @@ fn lines(status: &Status) -> Vec<String> {
             *width = (*width).max(cell.chars().count());
         }
     }
-    lines.extend(rows.iter().map(|row| aligned(row, &widths)));
-    lines
+    rows.iter().map(|row| aligned(row, &widths)).collect()
 }
 
 fn tunnel(tunnel: &LiveTunnel) -> String {
-    let LiveTunnel { listen, to, ready } = tunnel;
+    let LiveTunnel {
+        listen,
+        to,
+        tls,
+        ready,
+    } = tunnel;
+    let tls = if *tls { " (TLS)" } else { "" };
     match ready {
-        0 => format!("{listen} -> {to}"),
-        ready => format!("{listen} -> {to}, {ready} ready"),
+        0 => format!("{listen} -> {to}{tls}"),
+        ready => format!("{listen} -> {to}{tls}, {ready} ready"),
     }
 }
 
 fn row(connection: &LiveConnection) -> [String; HEADS.len()] {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     [
-        connection.listen.clone(),
+        time_text(Duration::from_millis(connection.ms)),
+        bytes_text(connection.up),
+        bytes_text(connection.down),
         connection.client.clone(),
         or_none(&connection.target),
         or_none(&connection.via),
-        bytes_text(connection.up),
-        bytes_text(connection.down),
-        time_text(Duration::from_millis(connection.ms)),
+        connection.listen.clone(),
     ]
 }
 
@@ -120,11 +124,13 @@ mod tests {
                 LiveTunnel {
                     listen: "127.0.0.1:9993".into(),
                     to: "imap.example.com:993".into(),
+                    tls: true,
                     ready: 4,
                 },
                 LiveTunnel {
                     listen: "127.0.0.1:1080".into(),
                     to: "SOCKS5".into(),
+                    tls: false,
                     ready: 0,
                 },
             ],
@@ -146,10 +152,21 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_is_not_overrun() {
+    fn a_terminal_is_not_overrun_by_the_table_and_has_what_moves() {
         let two = text(&[status(), status()], Some(40));
-        assert!(two.lines().all(|line| line.chars().count() <= 40), "{two}");
+        let (told, rows): (Vec<&str>, Vec<&str>) =
+            two.lines().partition(|line| line.contains(" -> "));
+        assert!(rows.iter().all(|row| row.chars().count() <= 40), "{two}");
         assert_eq!(two.matches("process 4711").count(), 2);
+        assert_eq!(
+            two.matches("1:06:40  321 B  5.0 GiB  127.0.0.1:51234")
+                .count(),
+            2
+        );
+        assert_eq!(
+            told[0],
+            "127.0.0.1:9993 -> imap.example.com:993 (TLS), 4 ready"
+        );
         let quiet = Status {
             connections: Vec::new(),
             ..status()

@@ -1,28 +1,28 @@
 //! `--config`: the settings and tunnels of a file. What its keys are called and mean is what the flags are called and mean.
+//!
+//! Here is what a file comes to, and its tables one within another; what may be wished in several of them is read in [`keys`], and what was
+//! meant by a key that stands in the wrong one is told by [`meant`].
+
+mod keys;
+mod meant;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use haul_net::{Family, Secret};
+use haul_net::{Proxy, ProxyScheme, Secret};
 use haul_service::listen::Address;
 use haul_service::observe::LogTarget;
 use haul_tunnel::Local;
 use toml::de::DeTable;
 
+use super::beside::{LoginWish, TlsWish};
 use super::running::{NetrcWish, RunningWishes};
 use super::table::{Source, Table, Value};
-use super::way;
-use super::wishes::{LoginWish, Place, TlsWish, Wishes};
-use crate::args::{
-    Duration, Field, MaybeTime, ProxyUrl, Resolve, User, ValueError, keepalive, listen, many,
-    ready, target, threads,
-};
-use crate::settings::{SettingError, exposed};
-
-/// What messages call whoever named a proxy in the file.
-const FLAG: &str = "--config";
+use super::wishes::Wishes;
+use crate::args::{Field, ProxyUrl, ValueError, listen, many, target, threads};
+use crate::settings::{Said, SettingError, exposed};
 
 /// Bytes that a file has at most: some thousand tunnels.
 const MOST: u64 = 1 << 20;
@@ -38,6 +38,8 @@ pub(crate) struct Config {
     pub(crate) tunnels: Vec<Listed>,
     /// Proxies by their names.
     pub(crate) proxies: Proxies,
+    /// Its name.
+    pub(crate) path: PathBuf,
     /// What is likely not meant.
     pub(crate) warnings: Vec<String>,
 }
@@ -49,7 +51,7 @@ pub(super) type Proxies = BTreeMap<String, Named>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
     /// Where it listens.
-    pub(crate) listen: Address,
+    pub(crate) listen: Said<Address>,
     /// Where that leads.
     pub(crate) local: Local,
     /// What else is wished of it.
@@ -64,7 +66,7 @@ pub(crate) struct Named {
     /// Who we are to it.
     pub(crate) login: LoginWish,
     /// What a CONNECT to it carries.
-    pub(crate) headers: Vec<Field>,
+    pub(crate) headers: Vec<Said<Field>>,
     /// TLS with it.
     pub(crate) tls: TlsWish,
 }
@@ -92,13 +94,14 @@ impl Config {
         let table = source.table(&parsed);
         let proxies = proxies(&table)?;
         let config = Self {
-            all: wishes(&table, &proxies)?,
+            all: keys::wishes(&table, &proxies)?,
             running: running(&table)?,
             tunnels: tunnels(&table, &proxies)?,
             proxies,
+            path: path.to_owned(),
             warnings: Vec::new(),
         };
-        table.finish()?;
+        table.finish(meant::at_the_top)?;
         Ok(config)
     }
 
@@ -106,7 +109,7 @@ impl Config {
     fn has_secrets(&self) -> bool {
         let login = |login: &LoginWish| {
             let user = login.user.as_ref();
-            user.is_some_and(|user| user.password.is_some())
+            user.is_some_and(|user| user.value.password.is_some())
         };
         let secret = |text: &Secret| text.expose().contains('@');
         let wishes = |wishes: &Wishes| {
@@ -142,136 +145,23 @@ fn text(path: &Path) -> Result<String, SettingError> {
         .map_err(|_| SettingError::new(format!("--config: {shown} is not UTF-8")))
 }
 
-/// What the file as a whole or one of its tunnels wishes.
-fn wishes(table: &Table<'_>, proxies: &Proxies) -> Result<Wishes, SettingError> {
-    let family = |name, family| {
-        let wanted = table.read(&[name], Value::flag)?;
-        Ok::<_, SettingError>(wanted.filter(|wanted| *wanted).map(|_| family))
-    };
-    Ok(Wishes {
-        proxies: table.read(&["proxy"], |value| places(value, proxies))?,
-        is_own: false,
-        login: login(table)?,
-        headers: headers(table)?,
-        proxy_tls: TlsWish {
-            cacert: table.read(&["proxy-cacert"], Value::path)?,
-            insecure: table.read(&["proxy-insecure"], Value::flag)?,
-            cert: table.read(&["proxy-cert"], Value::path)?,
-            key: table.read(&["proxy-key"], Value::path)?,
-        },
-        no_proxy: table.read(&["no-proxy"], hosts)?,
-        direct_fallback: table.read(&["direct-fallback"], Value::flag)?,
-        target_tls: table.read(&["target-tls"], Value::flag)?,
-        tls: tls(table)?,
-        connect_timeout: table
-            .read(&["connect-timeout"], |value| value.parsed(str::parse))?
-            .map(|time: Duration| time.0),
-        idle_timeout: maybe_time(table, "idle-timeout")?,
-        keepalive: table.read(&["keepalive"], |value| value.parsed(keepalive))?,
-        warm: table.read(&["warm"], |value| value.parsed(ready))?,
-        warm_idle: table
-            .read(&["warm-idle"], |value| value.parsed(str::parse))?
-            .map(|time: Duration| time.0),
-        resolve: list(table, &["resolve"], str::parse::<Resolve>)?,
-        family: match (family("ipv4", Family::V4)?, family("ipv6", Family::V6)?) {
-            (Some(_), Some(_)) => return Err(table.wrong("ipv4 and ipv6 exclude each other")),
-            (v4, v6) => v4.or(v6),
-        },
-    })
-}
-
-fn maybe_time(table: &Table<'_>, name: &'static str) -> Result<Option<MaybeTime>, SettingError> {
-    table.read(&[name], |value| value.parsed(str::parse))
-}
-
-/// Places in a row; in each a text with commas, or a list, of alternatives.
-fn places(value: Value<'_>, proxies: &Proxies) -> Result<Vec<Place>, SettingError> {
-    let whole = value.clone();
-    let place = |value: Value<'_>| {
-        if !value.is_list() {
-            return value.text().map(|text| Place::of(text, FLAG));
-        }
-        let texts = value.each().into_iter().map(|value| {
-            let text = value.text()?;
-            Ok(Secret::new(text.trim().to_owned()))
-        });
-        let proxies = texts.collect::<Result<_, _>>()?;
-        Ok(Place {
-            proxies,
-            flag: FLAG,
-        })
-    };
-    let places: Vec<Place> = value
-        .each()
-        .into_iter()
-        .map(place)
-        .collect::<Result<_, _>>()?;
-    // Told here, where the line is known; it is done again where flags have their say.
-    way::written(&places, proxies).map_err(|error| {
-        let told = whole.wrong(error.to_string().trim_start_matches("--config: "));
-        match error.advice() {
-            Some(advice) => told.hint(advice.to_owned()),
-            None => told,
-        }
-    })?;
-    Ok(places)
-}
-
-fn login(table: &Table<'_>) -> Result<LoginWish, SettingError> {
-    let user = |value: Value<'_>| value.parsed(str::parse::<User>);
-    Ok(LoginWish {
-        user: table.read(&["user", "proxy-user"], user)?,
-        file: table.read(&["password-file", "proxy-password-file"], Value::path)?,
-    })
-}
-
-fn headers(table: &Table<'_>) -> Result<Vec<Field>, SettingError> {
-    list(table, &["headers", "header"], str::parse)
-}
-
-fn tls(table: &Table<'_>) -> Result<TlsWish, SettingError> {
-    Ok(TlsWish {
-        cacert: table.read(&["cacert"], Value::path)?,
-        insecure: table.read(&["insecure"], Value::flag)?,
-        cert: table.read(&["cert"], Value::path)?,
-        key: table.read(&["key"], Value::path)?,
-    })
-}
-
-/// A list of texts as one, as the flag has them.
-fn hosts(value: Value<'_>) -> Result<String, SettingError> {
-    let texts = value.each().into_iter().map(Value::text);
-    Ok(texts.collect::<Result<Vec<_>, _>>()?.join(","))
-}
-
-fn list<T>(
-    table: &Table<'_>,
-    names: &[&'static str],
-    parse: impl Fn(&str) -> Result<T, ValueError>,
-) -> Result<Vec<T>, SettingError> {
-    let Some(value) = table.key(names)? else {
-        return Ok(Vec::new());
-    };
-    let each = value.each().into_iter();
-    each.map(|value| value.parsed(&parse)).collect()
-}
-
 fn running(table: &Table<'_>) -> Result<RunningWishes, SettingError> {
-    let home = table.read(&["netrc"], Value::flag)?.unwrap_or(false);
-    let file = table.read(&["netrc-file"], Value::path)?;
+    let home = table.said(&["netrc"], Value::flag)?;
+    let home = home.filter(|said| said.value);
+    let file = table.said(&["netrc-file"], Value::path)?;
     Ok(RunningWishes {
         max_connections: table.read(&["max-connections"], |value| value.parsed(many))?,
-        log: table.read(&["log"], log)?,
-        log_format: table.read(&["log-format"], |value| {
+        log: table.said(&["log"], log)?,
+        log_format: table.said(&["log-format"], |value| {
             let format = value.clone().text()?.parse();
             format.map_err(|error: haul_tunnel::LogFormatError| value.wrong(error))
         })?,
-        admin: table.read(&["admin"], address)?,
-        grace: maybe_time(table, "grace")?,
+        admin: table.said(&["admin"], address)?,
+        grace: keys::maybe_time(table, "grace")?,
         threads: table.read(&["threads"], |value| value.parsed(threads))?,
         netrc: file
-            .map(NetrcWish::File)
-            .or_else(|| home.then_some(NetrcWish::Home)),
+            .map(|file| file.map(NetrcWish::File))
+            .or_else(|| home.map(|home| home.map(|_| NetrcWish::Home))),
     })
 }
 
@@ -303,12 +193,12 @@ fn tunnels(table: &Table<'_>, proxies: &Proxies) -> Result<Vec<Listed>, SettingE
 }
 
 fn tunnel(table: &Table<'_>, proxies: &Proxies) -> Result<Listed, SettingError> {
-    let listen = table.read(&["listen"], address)?;
+    let listen = table.said(&["listen"], address)?;
     let forward = table.read(&["target"], |value| value.parsed(target))?;
     let kind = table.read(&["kind"], kind)?;
-    let mut wishes = wishes(table, proxies)?;
+    let mut wishes = keys::wishes(table, proxies)?;
     wishes.is_own = wishes.proxies.is_some();
-    table.finish()?;
+    table.finish(meant::in_a_tunnel)?;
     let local = match (forward, kind) {
         (Some(target), None) => Local::Forward(target),
         (None, Some(kind)) => kind,
@@ -357,26 +247,43 @@ fn proxies(table: &Table<'_>) -> Result<Proxies, SettingError> {
 
 fn named(table: &Table<'_>) -> Result<Named, SettingError> {
     let url = table.read(&["url"], |value| {
-        value.clone().parsed(|text| {
+        let proxy = value.clone().parsed(|text| {
             let proxy: ProxyUrl = text.parse()?;
-            proxy
-                .0
-                .map(|_| ())
-                .ok_or_else(|| ValueError::of("it is empty"))
+            proxy.0.ok_or_else(|| ValueError::of("it is empty"))
         })?;
-        value.text()
+        Ok((value.text()?, proxy))
     })?;
-    let named = Named {
-        url: Secret::new(url.unwrap_or_default().to_owned()),
-        login: login(table)?,
-        headers: headers(table)?,
-        tls: tls(table)?,
-    };
-    table.finish()?;
-    match url {
-        Some(_) => Ok(named),
-        None => Err(table
+    let (login, headers, tls) = (
+        keys::login(table)?,
+        keys::headers(table)?,
+        keys::tls(table)?,
+    );
+    table.finish(meant::in_a_proxy)?;
+    let Some((url, proxy)) = url else {
+        return Err(table
             .wrong("this proxy has no url")
-            .hint("url = \"HOST:PORT\", or with a scheme before it")),
+            .hint("url = \"HOST:PORT\", or with a scheme before it"));
+    };
+    takes(&proxy, &headers, &tls)?;
+    Ok(Named {
+        url: Secret::new(url.to_owned()),
+        login,
+        headers,
+        tls,
+    })
+}
+
+/// What a proxy could never use is a mistake.
+fn takes(proxy: &Proxy, headers: &[Said<Field>], tls: &TlsWish) -> Result<(), SettingError> {
+    if let (Some(by), true) = (tls.by(), proxy.scheme != ProxyScheme::Https) {
+        let told = by.wrong("there is no TLS with this proxy, and so nothing for certificates");
+        return Err(told.hint("https://HOST:PORT is a proxy over TLS"));
+    }
+    match headers.first().filter(|_| !proxy.is_http()) {
+        Some(field) => Err(field
+            .by
+            .wrong("this proxy is none of HTTP")
+            .hint("a SOCKS proxy takes no header fields")),
+        None => Ok(()),
     }
 }

@@ -1,29 +1,17 @@
 //! Who we are to a proxy: by its URL, a flag or a file, the variable, a netrc, or the terminal. In that order.
 
-use std::collections::HashMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
 
 use haul_net::{Login, Netrc, Proxy, Secret};
 
-use super::wishes::LoginWish;
+use super::beside::LoginWish;
+use super::passwords::Passwords;
 use crate::args::User;
-use crate::question;
-use crate::settings::SettingError;
-use crate::settings::credentials::{ask_password, text};
+use crate::settings::credentials::text;
+use crate::settings::{Said, SettingError};
 
 /// A login that lists of processes do not show.
 pub(super) const VARIABLE: &str = "HAUL_PROXY_USER";
-
-/// Passwords that were asked for. Nobody is asked twice, and nobody when settings are read again.
-#[derive(Debug, Default)]
-pub(crate) struct Passwords {
-    /// By user and proxy.
-    known: Mutex<HashMap<String, Secret>>,
-    /// Whether the time of questions is over.
-    is_silent: AtomicBool,
-}
 
 /// Where logins come from that do not stand beside a proxy.
 #[derive(Debug)]
@@ -34,43 +22,6 @@ pub(super) struct Logins<'a> {
     pub(super) netrc: Option<Netrc>,
     /// What was asked for.
     pub(super) passwords: &'a Passwords,
-}
-
-impl Passwords {
-    /// Asks no more from here on: what runs cannot wait for an answer.
-    pub(crate) fn silence(&self) {
-        self.is_silent.store(true, Ordering::Relaxed);
-    }
-
-    fn is_silent(&self) -> bool {
-        self.is_silent.load(Ordering::Relaxed)
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Secret>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn knows(&self, whose: &str) -> bool {
-        self.known().contains_key(whose)
-    }
-
-    fn ask(&self, whose: &str) -> Result<Secret, SettingError> {
-        if let Some(known) = self.known().get(whose).cloned() {
-            return Ok(known);
-        }
-        if self.is_silent() {
-            return Err(SettingError::new(format!(
-                "the password of {whose} is not known, and nobody is asked while this runs"
-            ))
-            .hint("--proxy-password-file FILE names a file that holds it"));
-        }
-        let password = ask_password(
-            whose,
-            "-U USER:PASSWORD, --proxy-password-file FILE, or the variable HAUL_PROXY_USER",
-        )?;
-        self.known().insert(whose.to_owned(), password.clone());
-        Ok(password)
-    }
 }
 
 /// What the variable says.
@@ -128,7 +79,7 @@ impl Logins<'_> {
             .or_else(|| self.netrc.as_ref()?.password(&proxy.host, user));
         let password = match password {
             Some(password) => password,
-            None if self.may_ask() || self.passwords.knows(&whose(user, proxy)) => {
+            None if self.passwords.may_ask() || self.passwords.knows(&whose(user, proxy)) => {
                 self.passwords.ask(&whose(user, proxy))?
             }
             None => login.password.clone(),
@@ -146,10 +97,14 @@ impl Logins<'_> {
             password,
         };
         match (&wished.user, &wished.file) {
-            (Some(wished), _) if wished.name != user => Ok(None),
+            (Some(wished), _) if wished.value.name != user => Ok(None),
             (
-                Some(User {
-                    password: Some(password),
+                Some(Said {
+                    value:
+                        User {
+                            password: Some(password),
+                            ..
+                        },
                     ..
                 }),
                 _,
@@ -162,18 +117,13 @@ impl Logins<'_> {
     fn wished(&self, proxy: &Proxy, wished: &LoginWish) -> Result<Option<Login>, SettingError> {
         match (&wished.user, &wished.file) {
             (None, None) => Ok(None),
-            (
-                Some(User {
-                    password: Some(_), ..
-                }),
-                Some(_),
-            ) => Err(
-                SettingError::new("a password and a --proxy-password-file are given")
-                    .hint("leave one of them out"),
-            ),
-            (Some(user), None) => self.with_password(user, proxy).map(Some),
+            (Some(user), Some(file)) if user.value.password.is_some() => Err(file
+                .by
+                .wrong("a password is given besides")
+                .hint("leave one of them out")),
+            (Some(user), None) => self.with_password(&user.value, proxy).map(Some),
             (Some(user), Some(file)) => Ok(Some(Login {
-                user: user.name.clone(),
+                user: user.value.name.clone(),
                 password: Secret::new(content(file)?),
             })),
             (None, Some(file)) => both(file).map(Some),
@@ -191,10 +141,6 @@ impl Logins<'_> {
             password,
         })
     }
-
-    fn may_ask(&self) -> bool {
-        !self.passwords.is_silent() && question::can_ask()
-    }
 }
 
 fn whose(user: &str, proxy: &Proxy) -> String {
@@ -202,20 +148,18 @@ fn whose(user: &str, proxy: &Proxy) -> String {
 }
 
 /// The first line of a file.
-fn content(file: &Path) -> Result<String, SettingError> {
-    let text = text("--proxy-password-file", file)?;
+fn content(file: &Said<PathBuf>) -> Result<String, SettingError> {
+    let text = text(&file.by.to_string(), &file.value)?;
     let line = text.lines().next().unwrap_or_default();
+    let shown = file.value.display();
     match line.is_empty() {
-        true => Err(SettingError::new(format!(
-            "--proxy-password-file: the first line of {} is empty",
-            file.display()
-        ))),
+        true => Err(file.by.wrong(format!("the first line of {shown} is empty"))),
         false => Ok(line.to_owned()),
     }
 }
 
 /// A user and the password.
-fn both(file: &Path) -> Result<Login, SettingError> {
+fn both(file: &Said<PathBuf>) -> Result<Login, SettingError> {
     let line = content(file)?;
     let user: Option<User> = line.parse().ok();
     match user {
@@ -226,16 +170,22 @@ fn both(file: &Path) -> Result<Login, SettingError> {
             user: name,
             password,
         }),
-        _ => Err(SettingError::new(format!(
-            "--proxy-password-file: {} holds a password alone",
-            file.display()
-        ))
-        .hint("-U USER says whose it is; or write USER:PASSWORD into the file")),
+        _ => {
+            let shown = file.value.display();
+            let told = file.by.wrong(format!("{shown} holds a password alone"));
+            let user = match file.by.is_key() {
+                true => "user = \"NAME\" says whose it is; or write USER:PASSWORD into the file",
+                false => "-U USER says whose it is; or write USER:PASSWORD into the file",
+            };
+            Err(told.hint(user))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn proxy(text: &str) -> Proxy {
@@ -244,8 +194,8 @@ mod tests {
 
     fn wish(user: Option<&str>, file: Option<&Path>) -> LoginWish {
         LoginWish {
-            user: user.map(|user| user.parse().unwrap()),
-            file: file.map(Path::to_owned),
+            user: user.map(|user| Said::flag("-U", user.parse().unwrap())),
+            file: file.map(|file| Said::flag("--proxy-password-file", file.to_owned())),
         }
     }
 
@@ -274,12 +224,12 @@ mod tests {
             of("http://url:u@p.test", Some("flag:f"), true).unwrap(),
             "url:u"
         );
-        assert_eq!(of("p.test", Some("flag:f"), true).unwrap(), "flag:f");
-        assert_eq!(of("p.test", None, true).unwrap(), "var:v");
-        assert_eq!(of("p.test", None, false).unwrap(), "net:n");
-        assert_eq!(of("q.test", None, false), None);
+        assert_eq!(of("p.test:80", Some("flag:f"), true).unwrap(), "flag:f");
+        assert_eq!(of("p.test:80", None, true).unwrap(), "var:v");
+        assert_eq!(of("p.test:80", None, false).unwrap(), "net:n");
+        assert_eq!(of("q.test:80", None, false), None);
         // A name alone is completed.
-        assert_eq!(of("p.test", Some("me"), true).unwrap(), "me:m");
+        assert_eq!(of("p.test:80", Some("me"), true).unwrap(), "me:m");
         assert_eq!(of("http://me@p.test", None, false).unwrap(), "me:m");
         assert_eq!(
             of("http://flag@p.test", Some("flag:f"), true).unwrap(),
@@ -289,7 +239,7 @@ mod tests {
         // The variable's password is the first proxy's, whoever else has a user of that name.
         assert_eq!(of("http://var@q.test", None, true).unwrap(), "var:v");
         assert_eq!(of("http://var@q.test", None, false).unwrap(), "var:");
-        let nobody = logins.of(&proxy("q.test"), &wish(Some("me"), None), true);
+        let nobody = logins.of(&proxy("q.test:80"), &wish(Some("me"), None), true);
         assert!(nobody.unwrap_err().to_string().contains("me at q.test:80"));
     }
 
@@ -306,7 +256,7 @@ mod tests {
             netrc: None,
             passwords: &passwords,
         };
-        for (url, user) in [("p.test", Some("me")), ("http://me@p.test", None)] {
+        for (url, user) in [("p.test:80", Some("me")), ("http://me@p.test", None)] {
             let login = logins.of(&proxy(url), &wish(user, None), true).unwrap();
             assert_eq!(shown(login).unwrap(), "me:typed", "{url}");
         }
@@ -325,7 +275,7 @@ mod tests {
         let of = |text: &str, user: Option<&str>| {
             std::fs::write(&file, text).unwrap();
             logins
-                .of(&proxy("p.test"), &wish(user, Some(&file)), true)
+                .of(&proxy("p.test:80"), &wish(user, Some(&file)), true)
                 .map(shown)
         };
         assert_eq!(of("a:b\nmore", Some("me")).unwrap().unwrap(), "me:a:b");

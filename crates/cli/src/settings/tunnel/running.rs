@@ -7,21 +7,12 @@ use haul_service::listen::Address;
 use haul_service::observe::{LogOptions, LogTarget};
 use haul_tunnel::LogFormat;
 
+use super::room::Most;
 use crate::args::{MaybeTime, TunnelArgs};
-use crate::limits;
-use crate::settings::SettingError;
+use crate::settings::{Said, SettingError};
 
 /// Threads that relay, unless told otherwise.
 const THREADS: usize = 1;
-
-/// Connections at one time, if the system has room for so many.
-const CONNECTIONS: usize = 65_536;
-
-/// Descriptors that are no connection's: threads' own, standard streams, listeners, logs.
-const OTHER_FILES: u64 = 64;
-
-/// Descriptors that a connection needs.
-const FILES_EACH: u64 = 2;
 
 /// What may be wished of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,17 +20,17 @@ pub(crate) struct RunningWishes {
     /// Connections at one time.
     pub(crate) max_connections: Option<usize>,
     /// Where connections are logged.
-    pub(crate) log: Option<LogTarget>,
+    pub(crate) log: Option<Said<LogTarget>>,
     /// What lines look like.
-    pub(crate) log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<Said<LogFormat>>,
     /// The admin endpoint.
-    pub(crate) admin: Option<Address>,
+    pub(crate) admin: Option<Said<Address>>,
     /// For connections at the end.
     pub(crate) grace: Option<MaybeTime>,
     /// Threads.
     pub(crate) threads: Option<usize>,
     /// Where proxies' logins may be looked up.
-    pub(crate) netrc: Option<NetrcWish>,
+    pub(crate) netrc: Option<Said<NetrcWish>>,
 }
 
 /// Which netrc.
@@ -55,9 +46,9 @@ pub(crate) enum NetrcWish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningSettings {
     /// Connections at one time.
-    pub(crate) max_connections: usize,
+    pub(crate) max_connections: Most,
     /// The connection log.
-    pub(crate) log: Option<LogOptions>,
+    pub(crate) log: Option<Said<LogOptions>>,
     /// What its lines look like.
     pub(crate) log_format: LogFormat,
     /// Where /healthz, /metrics and /tunnels are.
@@ -71,18 +62,39 @@ pub(crate) struct RunningSettings {
 }
 
 impl RunningWishes {
+    /// What of it means nothing where nobody listens.
+    pub(super) fn of_listeners(&self) -> Vec<&'static str> {
+        let given = [
+            ("max-connections", self.max_connections.is_some()),
+            ("log", self.log.is_some()),
+            ("log-format", self.log_format.is_some()),
+            ("grace", self.grace.is_some()),
+            ("threads", self.threads.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name).collect()
+    }
+
     /// What flags say.
     pub(super) fn of_flags(args: &TunnelArgs) -> Self {
         let (running, proxy) = (&args.running, &args.proxy);
-        let home = proxy.netrc.then_some(NetrcWish::Home);
+        let home = proxy
+            .netrc
+            .then_some(Said::flag("--netrc", NetrcWish::Home));
+        let file = |file: PathBuf| Said::flag("--netrc-file", NetrcWish::File(file));
         Self {
             max_connections: running.max_connections,
-            log: running.log.clone(),
-            log_format: running.log_format,
-            admin: running.admin.clone(),
+            log: running.log.clone().map(|log| Said::flag("--log", log)),
+            log_format: running
+                .log_format
+                .map(|format| Said::flag("--log-format", format)),
+            admin: running
+                .admin
+                .clone()
+                .map(|admin| Said::flag("--admin", admin)),
             grace: running.grace,
             threads: running.threads,
-            netrc: proxy.netrc_file.clone().map(NetrcWish::File).or(home),
+            netrc: proxy.netrc_file.clone().map(file).or(home),
         }
     }
 
@@ -100,90 +112,55 @@ impl RunningWishes {
     }
 
     /// With what holds where nothing is wished.
-    pub(super) fn settled(&self, quiet: bool) -> Result<RunningSettings, SettingError> {
-        if let Some(Address::Systemd { .. }) = &self.admin {
-            return Err(
-                SettingError::new("--admin cannot take a socket that was handed over")
-                    .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"),
-            );
+    pub(super) fn settled(&self, quiet: bool, most: Most) -> Result<RunningSettings, SettingError> {
+        let admin = self.admin.as_ref();
+        if let Some(said) = admin.filter(|said| matches!(said.value, Address::Systemd { .. })) {
+            let told = format!("{} cannot take a socket that was handed over", said.by);
+            return Err(SettingError::new(told)
+                .hint("give it a port of its own, as 127.0.0.1:9090, or unix:PATH"));
         }
-        let unasked = (!quiet).then_some(LogTarget::Stderr);
-        if self.log.is_none() && quiet && self.log_format.is_some() {
-            return Err(SettingError::new("--log-format, and --quiet has no log")
+        let unasked = (!quiet).then_some(Said::flag("--log", LogTarget::Stderr));
+        if let (None, true, Some(format)) = (&self.log, quiet, &self.log_format) {
+            return Err(format
+                .by
+                .wrong("there is no log with --quiet")
                 .hint("--log FILE writes one, - to standard output"));
         }
+        let options = |target| LogOptions {
+            target,
+            ..LogOptions::default()
+        };
         Ok(RunningSettings {
-            max_connections: self
-                .max_connections
-                .unwrap_or_else(|| room(limits::open_files())),
-            log: self.log.clone().or(unasked).map(|target| LogOptions {
-                target,
-                ..LogOptions::default()
-            }),
-            log_format: self.log_format.unwrap_or_default(),
-            admin: self.admin.clone(),
+            max_connections: most,
+            log: self.log.clone().or(unasked).map(|log| log.map(options)),
+            log_format: self
+                .log_format
+                .as_ref()
+                .map(|said| said.value)
+                .unwrap_or_default(),
+            admin: self.admin.clone().map(|said| said.value),
             grace: self.grace.and_then(|grace| grace.0).unwrap_or_default(),
             threads: self.threads.unwrap_or(THREADS),
             quiet,
         })
     }
-
-    /// Whether as many connections as were asked for can come about.
-    pub(super) fn descriptors(&self, allowed: Option<u64>) -> Option<String> {
-        let wanted = u64::try_from(self.max_connections?).unwrap_or(u64::MAX);
-        let needed = wanted
-            .saturating_mul(FILES_EACH)
-            .saturating_add(OTHER_FILES);
-        let allowed = allowed.filter(|allowed| *allowed < needed)?;
-        Some(format!(
-            "{wanted} connections may need {needed} open files, and the system allows {allowed} (ulimit -n)"
-        ))
-    }
-}
-
-/// How many connections there is room for.
-fn room(allowed: Option<u64>) -> usize {
-    let fit = |allowed: u64| allowed.saturating_sub(OTHER_FILES) / FILES_EACH;
-    let fit = allowed.map_or(CONNECTIONS, |allowed| {
-        usize::try_from(fit(allowed)).unwrap_or(CONNECTIONS)
-    });
-    fit.clamp(1, CONNECTIONS)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::Besides;
     use super::*;
-
-    #[test]
-    fn connections_leave_room_for_the_rest() {
-        assert_eq!(room(None), CONNECTIONS);
-        assert_eq!(room(Some(1024)), 480);
-        assert_eq!(room(Some(20)), 1);
-        assert_eq!(room(Some(1 << 30)), CONNECTIONS);
-    }
-
-    #[test]
-    fn more_than_there_is_room_for_is_told() {
-        let wishes = |most| RunningWishes {
-            max_connections: Some(most),
-            ..RunningWishes::default()
-        };
-        assert_eq!(wishes(480).descriptors(Some(1024)), None);
-        assert_eq!(wishes(480).descriptors(None), None);
-        let told = wishes(481).descriptors(Some(1024)).unwrap();
-        assert!(told.contains("1026") && told.contains("1024"), "{told}");
-        assert_eq!(RunningWishes::default().descriptors(Some(10)), None);
-    }
 
     #[test]
     fn a_log_goes_where_people_are_unless_they_want_none() {
         let target = |wishes: &RunningWishes, quiet| {
-            let log = wishes.settled(quiet).unwrap().log;
-            log.map(|options| options.target)
+            let most = Most::of(None, Besides::default(), None);
+            let log = wishes.settled(quiet, most).unwrap().log;
+            log.map(|said| said.value.target)
         };
         let none = RunningWishes::default();
         let named = RunningWishes {
-            log: Some(LogTarget::Stdout),
+            log: Some(Said::flag("--log", LogTarget::Stdout)),
             ..RunningWishes::default()
         };
         assert_eq!(target(&none, false), Some(LogTarget::Stderr));

@@ -1,18 +1,20 @@
 //! A table of a TOML file, read key by key. Every mistake is told with the file, the line and the key; values are not repeated by what is
 //! here, since they may be passwords.
 //!
-//! Who reads a table asks for the keys that it knows and then for [`Table::finish`], which tells of any other.
+//! Who reads a table asks for the keys that it knows and then for [`Table::finish`], which tells of any other. What can be found wrong only
+//! later is taken by [`Table::said`], with its place.
 
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::args::ValueError;
-use crate::settings::SettingError;
+use crate::settings::{By, Said, SettingError};
 
 /// How like a known key an unknown one must be to be taken for it.
 const NEAR: f64 = 0.75;
@@ -50,9 +52,14 @@ pub(super) struct Value<'a> {
 impl<'a> Source<'a> {
     /// A mistake at a place.
     pub(super) fn wrong(&self, place: &Range<usize>, what: impl Display) -> SettingError {
+        SettingError::new(format!("{}: {what}", self.line(place)))
+    }
+
+    /// The file and the line.
+    fn line(&self, place: &Range<usize>) -> String {
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
-        SettingError::new(format!("{}:{line}: {what}", self.path.display()))
+        format!("{}:{line}", self.path.display())
     }
 
     /// The whole file as a table.
@@ -101,6 +108,15 @@ impl<'a> Table<'a> {
         self.key(names)?.map(reader).transpose()
     }
 
+    /// The same with its place.
+    pub(super) fn said<T>(
+        &self,
+        names: &[&'static str],
+        reader: impl FnOnce(Value<'a>) -> Result<T, SettingError>,
+    ) -> Result<Option<Said<T>>, SettingError> {
+        self.read(names, |value| value.said(reader))
+    }
+
     /// All keys with what they have, whatever they are called.
     pub(super) fn all(&self) -> impl Iterator<Item = Value<'a>> {
         let source = self.source;
@@ -116,8 +132,11 @@ impl<'a> Table<'a> {
         self.source.wrong(&self.place, what)
     }
 
-    /// Tells of a key that nobody has asked for.
-    pub(super) fn finish(&self) -> Result<(), SettingError> {
+    /// Tells of a key that nobody has asked for: what was meant by it, if `meant` knows, or the one that it is most like.
+    pub(super) fn finish(
+        &self,
+        meant: fn(&str) -> Option<&'static str>,
+    ) -> Result<(), SettingError> {
         let known = self.known.borrow();
         // They come in the order of their names; people read from the top.
         let unknown = self.entries.keys().filter(|key| {
@@ -134,9 +153,18 @@ impl<'a> Table<'a> {
             .wrong(&unknown.span(), format!("{shown} is no key here"));
         let like = |name: &&&str| strsim::jaro_winkler(key, name);
         let nearest = known.iter().max_by(|a, b| like(a).total_cmp(&like(b)));
-        Err(match nearest {
-            Some(near) if like(&near) >= NEAR => told.hint(format!("did you mean {near} ?")),
-            _ => told.hint(format!("known are {}", known.join(", "))),
+        let near = nearest.filter(|near| like(near) >= NEAR).copied();
+        // What is said of a proxy elsewhere stands beside it here.
+        let bare = key.strip_prefix("proxy-");
+        let near = bare
+            .and_then(|bare| known.iter().find(|name| **name == bare).copied())
+            .or(near);
+        Err(match (meant(key), near) {
+            (Some(meant), _) => told.hint(meant),
+            (None, Some(near)) => told.hint(format!("did you mean {near} ?")),
+            (None, None) => {
+                told.hint("keys are called as the flags are, without the dashes before them")
+            }
         })
     }
 }
@@ -145,6 +173,23 @@ impl<'a> Value<'a> {
     /// The key's own name.
     pub(super) fn name(&self) -> &'a str {
         self.key
+    }
+
+    /// Its place.
+    pub(super) fn by(&self) -> By {
+        By::Key {
+            place: Arc::from(self.source.line(&self.value.span())),
+            key: Arc::from(self.key),
+        }
+    }
+
+    /// What a reader makes of it, with its place.
+    pub(super) fn said<T>(
+        self,
+        reader: impl FnOnce(Self) -> Result<T, SettingError>,
+    ) -> Result<Said<T>, SettingError> {
+        let by = self.by();
+        reader(self).map(|value| Said { value, by })
     }
 
     /// A mistake in it.

@@ -4,12 +4,13 @@
 //! are for the proxies that they stand beside, and go to no other that is named above them. Nor do those of flags, or the variable,
 //! go to proxies that one tunnel of the file names for itself: they were given for all.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_net::{Family, Secret};
+use haul_net::{Family, NoProxy};
 
-use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, User, WayArgs};
+use super::beside::{LoginWish, Place, TlsWish};
+use crate::args::{Field, MaybeTime, ProxyArgs, Resolve, SecretText, TargetArgs, WayArgs};
+use crate::settings::{By, Said, family};
 
 /// What is wished. All that is `None` or empty is left to others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,11 +22,11 @@ pub(crate) struct Wishes {
     /// Who we are to the first of them.
     pub(crate) login: LoginWish,
     /// What a CONNECT to it carries.
-    pub(crate) headers: Vec<Field>,
+    pub(crate) headers: Vec<Said<Field>>,
     /// TLS with it.
     pub(crate) proxy_tls: TlsWish,
     /// Targets that are reached straight.
-    pub(crate) no_proxy: Option<String>,
+    pub(crate) no_proxy: Option<NoProxy>,
     /// Whether targets are reached straight when no proxy can be.
     pub(crate) direct_fallback: Option<bool>,
     /// Whether there is TLS with targets.
@@ -48,81 +49,48 @@ pub(crate) struct Wishes {
     pub(crate) family: Option<Family>,
 }
 
-/// One place in a row of proxies: those that will do, as they are written. They may hold passwords.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// In the order in which they are tried.
-    pub(crate) proxies: Vec<Secret>,
-    /// The flag by which they were told, for messages.
-    pub(crate) flag: &'static str,
-}
-
-/// Who we are to a proxy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct LoginWish {
-    /// The user, perhaps with the password.
-    pub(crate) user: Option<User>,
-    /// The file that holds the password, or both.
-    pub(crate) file: Option<PathBuf>,
-}
-
-/// Files of TLS.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct TlsWish {
-    /// The only authorities to trust.
-    pub(crate) cacert: Option<PathBuf>,
-    /// Whether anybody is trusted.
-    pub(crate) insecure: Option<bool>,
-    /// The certificate that we show.
-    pub(crate) cert: Option<PathBuf>,
-    /// Its key.
-    pub(crate) key: Option<PathBuf>,
-}
-
 impl Wishes {
     /// What flags say.
     pub(super) fn of_flags(proxy: &ProxyArgs, way: &WayArgs, target: &TargetArgs) -> Self {
         let given = |is_given: bool| is_given.then_some(true);
+        let by_proxy = &proxy.by_proxy;
+        let field = |field| Said::flag("-H", field);
         let places = || {
             proxy
                 .proxies
                 .iter()
-                .map(|SecretText(text)| Place::of(text.expose(), "-p"))
+                .map(|SecretText(text)| Place::of(text.expose(), By::Flag("-p")))
         };
         Self {
             proxies: (!proxy.proxies.is_empty()).then(|| places().collect()),
             is_own: false,
             login: LoginWish {
-                user: proxy.proxy_user.clone(),
-                file: proxy.proxy_password_file.clone(),
+                user: said("--proxy-user", proxy.proxy_user.as_ref()),
+                file: said("--proxy-password-file", proxy.proxy_password_file.as_ref()),
             },
-            headers: proxy.headers.clone(),
+            headers: proxy.headers.iter().cloned().map(field).collect(),
             proxy_tls: TlsWish {
-                cacert: proxy.proxy_cacert.clone(),
-                insecure: given(proxy.proxy_insecure),
-                cert: proxy.proxy_cert.clone(),
-                key: proxy.proxy_key.clone(),
+                cacert: said("--proxy-cacert", by_proxy.proxy_cacert.as_ref()),
+                insecure: said("--proxy-insecure", given(by_proxy.proxy_insecure).as_ref()),
+                cert: said("--proxy-cert", by_proxy.proxy_cert.as_ref()),
+                key: said("--proxy-key", by_proxy.proxy_key.as_ref()),
             },
-            no_proxy: proxy.no_proxy.clone(),
+            no_proxy: by_proxy.no_proxy.clone(),
             direct_fallback: given(proxy.direct_fallback),
             target_tls: given(target.target_tls),
             tls: TlsWish {
-                cacert: target.cacert.clone(),
-                insecure: given(target.insecure),
-                cert: target.cert.clone(),
-                key: target.key.clone(),
+                cacert: said("--cacert", target.tls.cacert.as_ref()),
+                insecure: said("--insecure", given(target.tls.insecure).as_ref()),
+                cert: said("--cert", target.tls.cert.as_ref()),
+                key: said("--key", target.tls.key.as_ref()),
             },
             connect_timeout: way.connect_timeout.map(|time| time.0),
             idle_timeout: way.idle_timeout,
             keepalive: way.keepalive,
             warm: way.warm,
             warm_idle: way.warm_idle.map(|time| time.0),
-            resolve: way.resolve.clone(),
-            family: match (way.ipv4, way.ipv6) {
-                (true, _) => Some(Family::V4),
-                (_, true) => Some(Family::V6),
-                _ => None,
-            },
+            resolve: way.addresses.resolve.clone(),
+            family: family(&way.addresses),
         }
     }
 
@@ -166,59 +134,15 @@ impl Wishes {
     }
 }
 
+/// What a flag says, if it is given.
+fn said<T: Clone>(name: &'static str, value: Option<&T>) -> Option<Said<T>> {
+    value.map(|value| Said::flag(name, value.clone()))
+}
+
 /// A list is taken whole.
 fn either<T: Clone>(above: &[T], below: &[T]) -> Vec<T> {
     let taken = if above.is_empty() { below } else { above };
     taken.to_vec()
-}
-
-impl Place {
-    /// Alternatives with commas between.
-    pub(super) fn of(text: &str, flag: &'static str) -> Self {
-        let each = |text: &str| Secret::new(text.trim().to_owned());
-        Self {
-            proxies: text.split(',').map(each).collect(),
-            flag,
-        }
-    }
-
-    /// Whether it says that there is no proxy.
-    pub(super) fn is_none(&self) -> bool {
-        self.proxies.iter().all(|text| text.expose().is_empty())
-    }
-}
-
-impl LoginWish {
-    /// A user and the file of a password belong together.
-    pub(super) fn over(&self, below: Self) -> Self {
-        match *self == Self::default() {
-            true => below,
-            false => self.clone(),
-        }
-    }
-}
-
-impl TlsWish {
-    /// Whom to trust is one wish, what to show another.
-    pub(super) fn over(&self, below: Self) -> Self {
-        let trusts = self.cacert.is_some() || self.insecure.is_some();
-        let shows = self.cert.is_some() || self.key.is_some();
-        let own = self.clone();
-        let (cacert, insecure) = match trusts {
-            true => (own.cacert, own.insecure),
-            false => (below.cacert, below.insecure),
-        };
-        let (cert, key) = match shows {
-            true => (own.cert, own.key),
-            false => (below.cert, below.key),
-        };
-        Self {
-            cacert,
-            insecure,
-            cert,
-            key,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -227,9 +151,9 @@ mod tests {
 
     fn with_proxy(proxy: Option<&str>, user: Option<&str>) -> Wishes {
         Wishes {
-            proxies: proxy.map(|proxy| vec![Place::of(proxy, "-p")]),
+            proxies: proxy.map(|proxy| vec![Place::of(proxy, By::Flag("-p"))]),
             login: LoginWish {
-                user: user.map(|user| user.parse().unwrap()),
+                user: user.map(|user| Said::flag("-U", user.parse().unwrap())),
                 file: None,
             },
             ..Wishes::default()
@@ -238,7 +162,13 @@ mod tests {
 
     #[test]
     fn a_login_goes_to_the_proxies_that_it_stands_beside() {
-        let name = |wishes: &Wishes| wishes.login.user.as_ref().map(|user| user.name.clone());
+        let name = |wishes: &Wishes| {
+            wishes
+                .login
+                .user
+                .as_ref()
+                .map(|user| user.value.name.clone())
+        };
         let file = with_proxy(Some("a:1"), Some("file:x"));
         let over = with_proxy(None, None).over(&file);
         assert_eq!(
@@ -262,9 +192,9 @@ mod tests {
     #[test]
     fn what_is_said_of_all_proxies_is_not_for_those_of_one_tunnel() {
         let all = Wishes {
-            headers: vec!["X-Token: t".parse().unwrap()],
+            headers: vec![Said::flag("-H", "X-Token: t".parse().unwrap())],
             proxy_tls: TlsWish {
-                insecure: Some(true),
+                insecure: Some(Said::flag("-k", true)),
                 ..TlsWish::default()
             },
             ..with_proxy(None, Some("flag:f"))
@@ -287,28 +217,5 @@ mod tests {
             ..all
         };
         assert_eq!(flags.over(&own).over(&top), flags);
-    }
-
-    #[test]
-    fn an_authority_above_is_not_undone_by_carelessness_below() {
-        let strict = TlsWish {
-            cacert: Some("ca".into()),
-            ..TlsWish::default()
-        };
-        let careless = TlsWish {
-            insecure: Some(true),
-            cert: Some("me".into()),
-            ..TlsWish::default()
-        };
-        let over = strict.over(careless.clone());
-        assert_eq!((over.insecure, over.cert), (None, careless.cert));
-    }
-
-    #[test]
-    fn alternatives_have_commas_between() {
-        let place = Place::of("a:1, http://b:2", "-p");
-        let texts: Vec<_> = place.proxies.iter().map(Secret::expose).collect();
-        assert_eq!(texts, ["a:1", "http://b:2"]);
-        assert!(Place::of("", "-p").is_none() && !Place::of("a", "-p").is_none());
     }
 }

@@ -162,7 +162,7 @@ async fn head_is_answered_without_a_body_and_other_methods_not() {
 #[tokio::test(start_paused = true)]
 async fn peers_that_say_nothing_are_cut_off_and_make_room() {
     let admin = Running::start().await;
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     let mut silent = Vec::new();
     for _ in 0..MOST {
         silent.push(TcpStream::connect(admin.address).await.unwrap());

@@ -7,6 +7,7 @@
 //! as when the disk hangs, the line is dropped and counted.
 
 mod buffer;
+mod news;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use super::sharded::{shards, thread_number};
 use super::{Exposition, FamilyKind, Sharded, Source};
 use buffer::{Buffer, Pushed};
+pub use news::LogNews;
+use news::Tell;
 pub use sink::{LogSink, LogTarget};
 
 /// Counters of lines.
@@ -105,17 +108,21 @@ struct Shared {
 
 impl Log {
     /// Opens a log and starts its writer. It is called by `name` in messages, and with underscores in the names of metrics: a word or two
-    /// in lower case, as `access log`, that no other log of the process has.
+    /// in lower case, as `access log`, that no other log of the process has. While it runs, its writer has news for `tell`.
     ///
     /// # Errors
     /// When its file cannot be opened, or no thread started.
-    pub fn open(name: &'static str, options: &LogOptions) -> Result<Self, LogError> {
+    pub fn open(
+        name: &'static str,
+        options: &LogOptions,
+        tell: impl FnMut(LogNews) + Send + 'static,
+    ) -> Result<Self, LogError> {
         let failed = |(path, source)| LogError::Open { name, path, source };
         let sink = options.target.open().map_err(failed)?;
-        Self::start(name, sink, options.room)
+        Self::begin(name, sink, options.room, Box::new(tell))
     }
 
-    /// Starts a log whose lines go into `sink`; see [`open`](Self::open) and [`LogOptions`].
+    /// Starts a log whose lines go into `sink`, and of which nobody is told anything; see [`open`](Self::open) and [`LogOptions`].
     ///
     /// # Errors
     /// When the system has no thread for it.
@@ -123,6 +130,15 @@ impl Log {
         name: &'static str,
         sink: Box<dyn LogSink>,
         room: usize,
+    ) -> Result<Self, LogError> {
+        Self::begin(name, sink, room, Box::new(|_| {}))
+    }
+
+    fn begin(
+        name: &'static str,
+        sink: Box<dyn LogSink>,
+        room: usize,
+        tell: Tell,
     ) -> Result<Self, LogError> {
         let count = shards();
         let share = (room / count).max(1);
@@ -139,7 +155,7 @@ impl Log {
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(name.replace(' ', "-"))
-            .spawn(move || its.write_out(sink))
+            .spawn(move || its.write_out(sink, tell))
             .map_err(|source| LogError::Thread { name, source })?;
         Ok(Self {
             shared,

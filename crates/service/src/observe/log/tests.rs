@@ -81,7 +81,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
         target: LogTarget::File(path.clone()),
         ..LogOptions::default()
     };
-    let log = Log::open(NAME, &options).unwrap();
+    let log = Log::open(NAME, &options, |_| {}).unwrap();
     // More threads than buffers: some find all in use.
     let threads = 2 * shards() + 1;
     let all = 200 * threads as u64;
@@ -199,6 +199,43 @@ async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
     assert_eq!(log.shared.counts.sum(WRITTEN), 1);
 }
 
+#[tokio::test]
+async fn of_a_disk_that_fails_is_told_once_and_when_it_works_again() {
+    let (gate, asked, permit) = Gate::new();
+    let (tell, news) = channel();
+    let tell = Box::new(move |what| drop(tell.send(what)));
+    let log = Log::begin(NAME, gate, 1 << 20, tell).unwrap();
+    let full = || Err(io::ErrorKind::StorageFull.into());
+    for outcome in [full(), full(), Ok(())] {
+        tell_of(&log, &asked);
+        permit.send(outcome).unwrap();
+    }
+    log.reopen();
+    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), Asked::Reopen);
+    permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
+    drop(permit);
+    assert!(log.close(LIMIT).await);
+    drop(log);
+    let news: Vec<LogNews> = news.iter().collect();
+    assert!(
+        matches!(
+            news[..],
+            [
+                LogNews::Failing(_),
+                LogNews::Mended { dropped: 2 },
+                LogNews::NotReopened(_)
+            ]
+        ),
+        "{news:?}"
+    );
+}
+
+/// Logs a line, and waits until it is to be written.
+fn tell_of(log: &Log, asked: &Receiver<Asked>) {
+    tell(log, "/a");
+    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
+}
+
 #[test]
 fn after_reopen_nothing_is_written_to_the_old_file() {
     let (gate, asked, permit) = Gate::new();
@@ -258,6 +295,6 @@ fn a_file_that_cannot_be_opened_is_told_at_the_start() {
         target: LogTarget::File("/nowhere/log".into()),
         ..LogOptions::default()
     };
-    let error = Log::open(NAME, &options).unwrap_err();
+    let error = Log::open(NAME, &options, |_| {}).unwrap_err();
     assert_eq!(error.to_string(), "cannot open the access log /nowhere/log");
 }

@@ -7,34 +7,39 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::buffer::{Buffer, room_for};
+use super::news::{LogNews, Tell};
 use super::{DROPPED, LogSink, Shared, WRITTEN};
+use crate::observe::Failing;
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
 const GATHER: Duration = Duration::from_millis(100);
 
 impl Shared {
     /// The writer's life.
-    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>) {
+    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>, mut tell: Tell) {
         // Also when the sink panics.
         let _ended = self.ended.clone().drop_guard();
         let mut spare = room_for(self.share);
-        let mut is_failing = false;
+        let mut failing = Failing::default();
         loop {
             // Looked at before the buffers: what was logged before it was set is written.
             let is_closing = self.is_closing.load(Ordering::Acquire);
             if self.is_stale.swap(false, Ordering::AcqRel)
                 && let Err(error) = sink.reopen()
             {
-                let name = self.name;
-                tracing::warn!(%error, "the {name} cannot be opened again: going on with the old one");
+                tell(LogNews::NotReopened(error));
             }
             let mut is_idle = true;
             for buffer in &self.buffers {
                 buffer.swap(&mut spare);
                 if !spare.is_empty() {
                     is_idle = false;
-                    self.put(&mut *sink, &spare, &mut is_failing);
+                    if let Some(news) = self.put(&mut *sink, &spare, &mut failing) {
+                        tell(news);
+                    }
                     spare.clear();
                 }
             }
@@ -48,20 +53,19 @@ impl Shared {
         }
     }
 
-    /// Writes some lines. Of a disk that fails is told once, until it works again.
-    fn put(&self, sink: &mut dyn LogSink, lines: &[u8], is_failing: &mut bool) {
+    /// Writes some lines. What is to be told of that.
+    fn put(&self, sink: &mut dyn LogSink, lines: &[u8], failing: &mut Failing) -> Option<LogNews> {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         match sink.write(lines) {
             Ok(()) => {
                 self.counts.add(WRITTEN, count);
-                *is_failing = false;
+                let dropped = failing.worked()?;
+                Some(LogNews::Mended { dropped })
             }
             Err(error) => {
                 self.counts.add(DROPPED, count);
-                if !std::mem::replace(is_failing, true) {
-                    let name = self.name;
-                    tracing::warn!(%error, "the {name} cannot be written: its lines are dropped");
-                }
+                let is_told = failing.failed(count, Instant::now());
+                is_told.then_some(LogNews::Failing(error))
             }
         }
     }

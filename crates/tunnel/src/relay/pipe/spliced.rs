@@ -28,6 +28,9 @@ const AT_ONCE: usize = 1 << 20;
 /// Pipes at one time, two descriptors each.
 const MOST: usize = 128;
 
+/// Descriptors that all pipes together have at most.
+pub const FILES: u64 = 2 * MOST as u64;
+
 /// Pipes that are kept for the next who wants one.
 const KEPT: usize = 16;
 

@@ -6,6 +6,9 @@ use std::task::{Context, Poll};
 use crate::relay::end::Sink;
 use crate::relay::socket::Socket;
 
+/// There are no pipes.
+pub const FILES: u64 = 0;
+
 /// What one direction has in a pipe: nothing.
 #[derive(Debug, Default)]
 pub(in crate::relay) struct Piped;

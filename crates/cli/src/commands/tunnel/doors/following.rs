@@ -1,0 +1,175 @@
+//! Listeners brought in line with new settings: all of it is done, or nothing has changed.
+//!
+//! New ones are opened before old ones are closed, so that a mistake in the settings disturbs nobody. An old one that is to go may stand in
+//! the way of a new one, as 9993 in that of *:9993: such a one is closed first, and opened again if the new one cannot be had after all.
+//! Connections are not touched by any of this.
+
+use haul_service::listen::{Address, Local};
+
+use super::{Doors, Opened, Shown, Trouble, name, tunnel};
+use crate::commands::service::taken::meets;
+use crate::commands::tunnel::change::Change;
+use crate::settings::Planned;
+
+/// What came of settings that were read again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::commands::tunnel) struct Changed {
+    /// Where it listens now and did not before, with where that leads.
+    pub(in crate::commands::tunnel) opened: Vec<String>,
+    /// Where it did before.
+    pub(in crate::commands::tunnel) closed: Vec<String>,
+}
+
+/// New settings that could not be followed.
+#[derive(Debug)]
+pub(in crate::commands::tunnel) struct NotFollowed {
+    /// Why.
+    pub(in crate::commands::tunnel) why: Trouble,
+    /// What had made room and could not be opened again: where that was, and why not. All else is as it was.
+    pub(in crate::commands::tunnel) lost: Vec<(String, Trouble)>,
+}
+
+impl From<Trouble> for NotFollowed {
+    fn from(why: Trouble) -> Self {
+        let lost = Vec::new();
+        Self { why, lost }
+    }
+}
+
+impl Doors {
+    /// Brings what is open in line with new settings. When an address cannot be listened on, nothing has changed.
+    pub(in crate::commands::tunnel) async fn follow(
+        &mut self,
+        planned: &[Planned],
+    ) -> Result<Changed, NotFollowed> {
+        let are: Vec<&Address> = self.open.iter().map(|open| &open.planned.listen).collect();
+        let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
+        let change = Change::between(&are, &wanted);
+        let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
+        let in_the_way = self.in_the_way(&change.close, &new);
+        let begun = match in_the_way.is_empty() {
+            true => self.begin(&new, &[])?,
+            false => self.begin_instead(&new, &in_the_way).await?,
+        };
+        Ok(self.settle(change, planned, begun))
+    }
+
+    /// Those of the ones that are to go beside which some new one cannot be. A socket that was handed over is whoever's who did it.
+    fn in_the_way(&self, going: &[usize], new: &[&Planned]) -> Vec<usize> {
+        let is = |old: &Opened| {
+            !matches!(old.planned.listen, Address::Systemd { .. })
+                && new.iter().any(|new| is_met(new, &old.locals))
+        };
+        let going = going.iter().copied();
+        going.filter(|at| is(&self.open[*at])).collect()
+    }
+
+    /// Opens these after some others were closed: first those that need not wait for that, so that their mistakes close nothing.
+    async fn begin_instead(
+        &mut self,
+        new: &[&Planned],
+        going: &[usize],
+    ) -> Result<Vec<Opened>, NotFollowed> {
+        let waits = |new: &Planned| {
+            // What is taken of handed sockets is gone for good if another address cannot be had.
+            matches!(new.listen, Address::Systemd { .. })
+                || going.iter().any(|at| is_met(new, &self.open[*at].locals))
+        };
+        let order: Vec<bool> = new.iter().map(|new| waits(new)).collect();
+        let of = |kind: bool| {
+            let some = new.iter().zip(&order).filter(|(_, waits)| **waits == kind);
+            some.map(|(new, _)| *new).collect::<Vec<_>>()
+        };
+        let at_once = self.begin(&of(false), &[])?;
+        for at in going {
+            let old = &mut self.open[*at];
+            old.door.close();
+            old.door.gone().await;
+            old.files.clear();
+        }
+        match self.begin(&of(true), &at_once) {
+            Ok(later) => {
+                let (mut at_once, mut later) = (at_once.into_iter(), later.into_iter());
+                let each = order.into_iter().filter_map(|waits| match waits {
+                    true => later.next(),
+                    false => at_once.next(),
+                });
+                Ok(each.collect())
+            }
+            Err(why) => {
+                at_once.iter().for_each(|opened| opened.door.close());
+                let lost = self.open_again(going);
+                Err(NotFollowed { why, lost })
+            }
+        }
+    }
+
+    /// Opens again what has made room in vain. Which of them could not be.
+    fn open_again(&mut self, closed: &[usize]) -> Vec<(String, Trouble)> {
+        let mut lost = Vec::new();
+        for at in closed {
+            let was = &self.open[*at];
+            let planned = Planned {
+                listen: same_port(&was.planned.listen, &was.locals),
+                ..was.planned.clone()
+            };
+            let name = name(&was.locals);
+            match self.begin(&[&planned], &[]) {
+                Ok(begun) => {
+                    for mut opened in begun {
+                        let was = &mut self.open[*at];
+                        // Port 0 is what the settings say.
+                        opened.planned.listen = was.planned.listen.clone();
+                        *was = opened;
+                    }
+                }
+                Err(trouble) => lost.push((name, trouble)),
+            }
+        }
+        self.open.retain(|open| !open.door.is_closed());
+        lost
+    }
+
+    /// Has those that stay lead where they are to, closes those that are to go, and puts all in their order.
+    fn settle(&mut self, change: Change, planned: &[Planned], begun: Vec<Opened>) -> Changed {
+        let mut changed = Changed::default();
+        let mut before: Vec<Option<Opened>> = self.open.drain(..).map(Some).collect();
+        let mut now: Vec<Option<Opened>> = planned.iter().map(|_| None).collect();
+        for (old, new) in change.stay {
+            let Some(mut opened) = before[old].take() else {
+                continue;
+            };
+            let name = name(&opened.locals);
+            opened.door.lead_into(tunnel(&planned[new], &name));
+            opened.shown = Shown::of(&planned[new]);
+            opened.planned = planned[new].clone();
+            now[new] = Some(opened);
+        }
+        for (new, opened) in change.open.into_iter().zip(begun) {
+            changed.opened.extend(opened.lines());
+            now[new] = Some(opened);
+        }
+        for opened in before.into_iter().flatten() {
+            opened.door.close();
+            changed.closed.push(name(&opened.locals));
+        }
+        self.open = now.into_iter().flatten().collect();
+        changed
+    }
+}
+
+/// Whether an address cannot be listened on beside these.
+fn is_met(new: &Planned, locals: &[Local]) -> bool {
+    locals.iter().any(|local| meets(&new.listen, local))
+}
+
+/// The address with the port that was found for it.
+fn same_port(listen: &Address, locals: &[Local]) -> Address {
+    match (listen, locals.first()) {
+        (Address::Tcp { host, .. }, Some(Local::Tcp(local))) => Address::Tcp {
+            host: host.clone(),
+            port: local.port(),
+        },
+        _ => listen.clone(),
+    }
+}

@@ -1,0 +1,274 @@
+//! What flags, the file and the environment say of one thing: who goes before whom.
+
+use super::*;
+
+#[test]
+fn the_environment_names_a_proxy_where_nobody_else_does() {
+    let place = Folder::new();
+    let of = |line: &str, environment| {
+        let words = ["haul", "tunnel"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("another command");
+        };
+        TunnelSettings::resolve_in(&args, &Passwords::default(), environment)
+    };
+    let some: Environment = |name| match name {
+        "https_proxy" => Some("http://env.test:3128".to_owned()),
+        // Not for tunnels, and so no matter how wrong.
+        "http_proxy" => Some("other.test".to_owned()),
+        "no_proxy" => Some(".lan".to_owned()),
+        _ => None,
+    };
+    let way = |line: &str| lines(&of(line, some).unwrap());
+    assert_eq!(
+        way("1:t.test:1"),
+        ["127.0.0.1:1 t.test:1 via env.test:3128"]
+    );
+    // The list holds whoever names the proxy, as with curl.
+    assert_eq!(way("1:t.lan:1"), ["127.0.0.1:1 t.lan:1 directly"]);
+    assert_eq!(way("-p a:1 1:t.lan:1"), ["127.0.0.1:1 t.lan:1 directly"]);
+    assert_eq!(
+        way("-p a:1 --no-proxy= 1:t.lan:1"),
+        ["127.0.0.1:1 t.lan:1 via a:1"]
+    );
+    // What cannot be used there is told of, unless nobody asks for the list.
+    let odd: Environment = |name| match name {
+        "https_proxy" => Some("env.test:3128".to_owned()),
+        "no_proxy" => Some(".lan, 1.2.3.4/99,,".to_owned()),
+        _ => None,
+    };
+    let settings = of("1:t.lan:1 2:u.test:1", odd).unwrap();
+    assert!(lines(&settings)[0].ends_with("directly"));
+    assert_eq!(
+        settings.warnings,
+        [
+            "the variable no_proxy: \"1.2.3.4/99\" is no network: the number of bits is from 0 to 32; it is left out"
+        ]
+    );
+    for unasked in ["--no-proxy=", "-p="] {
+        let settings = of(&format!("1:t.lan:1 {unasked}"), odd).unwrap();
+        assert_eq!(settings.warnings, [""; 0]);
+    }
+    let wrong: Environment = |name| (name == "https_proxy").then(|| "ftp://x".to_owned());
+    let error = of("1:t.test:1", wrong).unwrap_err();
+    assert_eq!(error.to_string(), "the variable https_proxy cannot be used");
+    assert!(of("-p a:1 1:t.test:1", wrong).is_ok());
+    assert_eq!(
+        place.wrong_with("1:t.test:1", ""),
+        "there is no proxy: -p names none, and no variable either\nhint: -p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight"
+    );
+    let empty: Environment = |name| (name == "HAUL_PROXY_USER").then(String::new);
+    let error = of("-p a:1 1:t.test:1", empty).unwrap_err();
+    assert!(error.to_string().contains("HAUL_PROXY_USER"));
+}
+
+#[test]
+fn the_files_tunnels_follow_those_of_flags() {
+    let file = r#"
+        proxy = "corp"
+        idle-timeout = "1h"
+        warm-idle = 20
+
+        [proxies.corp]
+        url = "http://proxy.test:3128"
+
+        [[tunnel]]
+        listen = "9993"
+        target = "imap.test:993"
+        warm = 4
+
+        [[tunnel]]
+        listen = "unix:s.sock?mode=600"
+        kind = "socks"
+        proxy = ["a:1,b:2", ["c:3"]]
+        idle-timeout = 0
+
+        [[tunnel]]
+        listen = "127.0.0.1:8022"
+        target = "git.lan:22"
+        no-proxy = [".lan"]
+    "#;
+    let place = Folder::new();
+    let settings = place.resolve("5:x.test:6 --http 7", file).unwrap();
+    let socket = place.0.path().join("s.sock");
+    assert_eq!(
+        lines(&settings),
+        [
+            "127.0.0.1:5 x.test:6 via proxy.test:3128".to_owned(),
+            "127.0.0.1:7 HTTP proxy via proxy.test:3128".to_owned(),
+            "127.0.0.1:9993 imap.test:993 via proxy.test:3128".to_owned(),
+            format!(
+                "unix:{}?mode=600 SOCKS5 via a:1 or b:2 > c:3",
+                socket.display()
+            ),
+            "127.0.0.1:8022 git.lan:22 directly".to_owned(),
+        ]
+    );
+    let hour = Some(std::time::Duration::from_secs(3600));
+    let idle: Vec<_> = settings
+        .tunnels
+        .iter()
+        .map(|planned| planned.options.idle)
+        .collect();
+    assert_eq!(idle, [hour, hour, hour, None, hour]);
+    let warm = settings.tunnels.iter().map(|planned| planned.warm);
+    let twenty = std::time::Duration::from_secs(20);
+    let four = ReserveOptions {
+        ready: 4,
+        longest: twenty,
+    };
+    assert_eq!(
+        warm.collect::<Vec<_>>(),
+        [None, None, Some(four), None, None]
+    );
+}
+
+#[test]
+fn flags_go_before_the_file() {
+    let file = r#"
+        proxy = "a:1"
+        ipv6 = true
+        max-connections = 7
+        log = "l.log"
+        log-format = "json"
+        grace = "5s"
+        [[tunnel]]
+        listen = "9993"
+        target = "t.test:1"
+        proxy = "b:2"
+    "#;
+    let place = Folder::new();
+    let settings = place.resolve("", file).unwrap();
+    assert_eq!(lines(&settings), ["127.0.0.1:9993 t.test:1 via b:2"]);
+    let running = &settings.running;
+    assert_eq!(running.max_connections.connections(), 7);
+    assert_eq!(running.log_format, haul_tunnel::LogFormat::Json);
+    let log = haul_service::observe::LogTarget::File(place.0.path().join("l.log"));
+    assert_eq!(running.log.as_ref().unwrap().value.target, log);
+    let settings = place
+        .resolve(
+            "-p c:3 -p socks5h://d --max-connections 8 --log - --grace 0 -4",
+            file,
+        )
+        .unwrap();
+    assert_eq!(
+        lines(&settings),
+        ["127.0.0.1:9993 t.test:1 via c:3 > d:1080"]
+    );
+    let running = &settings.running;
+    assert_eq!(
+        (running.max_connections.connections(), running.grace),
+        (8, std::time::Duration::ZERO)
+    );
+    let settings = place.resolve("-p=", file).unwrap();
+    assert_eq!(lines(&settings), ["127.0.0.1:9993 t.test:1 directly"]);
+}
+
+#[test]
+fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
+    let own = r#"
+        proxy = "https://a.test"
+        [proxies.else]
+        url = "socks5://b.test"
+        [[tunnel]]
+        listen = "2"
+        target = "t.test:1"
+        proxy = "else"
+    "#;
+    let place = Folder::new();
+    // A SOCKS proxy takes no header fields, and has no TLS: had they been laid over it there would be an error.
+    for flags in [
+        "-U me:s3cret",
+        "-H X:y",
+        "--proxy-insecure",
+        "-H X:y --proxy-insecure",
+    ] {
+        assert!(place.resolve(&format!("1:t:1 {flags}"), own).is_ok());
+        let told = place.wrong_with(flags, own);
+        assert!(told.contains("every tunnel names a proxy of its own"));
+        assert!(!told.contains("s3cret"));
+    }
+    let words = "haul tunnel 1:t:1".split(' ');
+    let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+        panic!("another command");
+    };
+    // Nor is the variable's: a user without a password would be completed by it, or asked for it.
+    let passwords = Passwords::default();
+    passwords.silence();
+    let login = |is_own| {
+        let wishes = Wishes {
+            proxies: Some(vec![Place::of("http://b.test", By::Flag("-p"))]),
+            is_own,
+            ..Wishes::default()
+        };
+        let told = Told::by(&args).unwrap();
+        let ways = told.ways(&passwords, |name| {
+            (name == login::VARIABLE).then(|| "var:v".to_owned())
+        });
+        let places = ways.unwrap().proxies(&wishes, None).unwrap();
+        places[0][0].login.as_ref().map(|login| login.user.clone())
+    };
+    assert_eq!(login(false).as_deref(), Some("var"));
+    assert_eq!(login(true), None);
+}
+
+#[test]
+fn tunnels_that_wish_the_same_share_a_way() {
+    let file = r#"
+        proxy = "a:1"
+        [[tunnel]]
+        listen = "1"
+        target = "t:1"
+        idle-timeout = 5
+        [[tunnel]]
+        listen = "2"
+        target = "t:1"
+        connect-timeout = 5
+    "#;
+    let settings = Folder::new().resolve("3:t:1", file).unwrap();
+    let shares = |a: usize, b: usize| {
+        let of = |at: usize| &settings.tunnels[at].way.upstream;
+        std::sync::Arc::ptr_eq(of(a), of(b))
+    };
+    assert!(shares(0, 1) && !shares(0, 2));
+}
+
+#[test]
+fn families_of_flags_and_files() {
+    let place = Folder::new();
+    let family = |line: &str, file: &str| {
+        let config = place.write("f.toml", file);
+        let config = Config::read(Path::new(&config)).unwrap();
+        let words = ["haul", "tunnel", "1:t:1"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let Command::Tunnel(args) = Args::try_parse_from(words).unwrap().command else {
+            panic!("another command");
+        };
+        let flags = Wishes::of_flags(&args.proxy, &args.way, &args.target);
+        flags.over(&config.all).family
+    };
+    assert_eq!(family("", ""), None);
+    assert_eq!(family("", "ipv6 = true\nipv4 = false"), Some(Family::V6));
+    assert_eq!(family("-4", "ipv6 = true"), Some(Family::V4));
+}
+
+#[test]
+fn the_example_that_is_shipped_can_be_used() {
+    let example = include_str!("../../../../../../packaging/tunnel.toml");
+    let settings = Folder::new().resolve("", example).unwrap();
+    assert_eq!(settings.tunnels.len(), 4);
+    assert_eq!(
+        settings.tunnels[0].way.to(None),
+        "via proxy.example.com:3128"
+    );
+    // What is commented out there, too.
+    let rest = example.split("# With haul-tunnel.socket:").nth(1).unwrap();
+    let rest = rest.replace("\n# ", "\n");
+    let settings = Folder::new()
+        .resolve("", &format!("{example}\n{rest}"))
+        .unwrap();
+    assert_eq!(settings.tunnels[4].listen.to_string(), "systemd:imaps");
+}

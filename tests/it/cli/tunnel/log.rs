@@ -1,0 +1,137 @@
+//! The connection log: where it goes. When it cannot be written connections go on, and it is told once, in words that say which file and
+//! what becomes of lines.
+
+use std::path::Path;
+
+use haul_lab::within;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use super::{Echo, Haul, LIMIT, echoed, finished, proxy_to, tunnel};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_log_may_be_a_file_standard_output_or_none() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    for (flags, json) in [
+        (&["--log", "l.log"][..], false),
+        (&["--log", "-", "--log-format", "json"], true),
+        (&["-q"], false),
+        (&["-q", "--log", "l.log", "--log-format", "json"], true),
+    ] {
+        let _ = std::fs::remove_file(haul.path("l.log"));
+        // One that is quiet does not say where it is.
+        let spec = "unix:s.sock:echo.test:7";
+        let args = [&["tunnel", "-p", &at, spec], flags].concat();
+        let running = haul.start(&args);
+        let mut client = eventually(&haul.path("s.sock")).await;
+        client.write_all(b"hello").await.unwrap();
+        client.shutdown().await.unwrap();
+        let mut heard = Vec::new();
+        within(LIMIT, client.read_to_end(&mut heard)).await.unwrap();
+        assert_eq!(heard, b"hello");
+        let ran = super::Tunnel {
+            running,
+            addresses: Vec::new(),
+            said: Vec::new(),
+        }
+        .end()
+        .await;
+        ran.assert_code(0);
+        let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
+        let is_named = flags.contains(&"--log");
+        match flags.contains(&"-q") {
+            true => assert_eq!(ran.stderr, "", "{flags:?}"),
+            false => assert_eq!(ran.stderr.lines().count(), 1, "{flags:?}: {ran:#?}"),
+        }
+        let logged = if flags.contains(&"-") {
+            &ran.stdout
+        } else {
+            &file
+        };
+        assert_eq!(
+            logged.lines().count(),
+            usize::from(is_named),
+            "{flags:?}: {logged}"
+        );
+        if is_named {
+            let words = if json {
+                "\"end\":\"closed\""
+            } else {
+                ": closed, 5 up, 5 down, "
+            };
+            assert!(logged.contains(words), "{flags:?}: {logged}");
+        }
+    }
+}
+
+/// Connects once somebody listens.
+async fn eventually(path: &Path) -> UnixStream {
+    let connect = async {
+        loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within(LIMIT, connect).await
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_costs_lines_and_no_connections_and_is_told_once() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let args = ["-p", &at, "--log", "/dev/full", "0:echo.test:7"];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let told = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
+                until that works again its lines are dropped and counted, and all else goes on";
+    let one_more = async |tunnel: &super::Tunnel| {
+        let mut client = tunnel.client().await;
+        echoed(&mut client, "hello").await;
+        assert_eq!(finished(client).await, b"");
+    };
+    one_more(&tunnel).await;
+    assert_eq!(tunnel.running.until("cannot write the ").await, told);
+    one_more(&tunnel).await;
+    let ran = tunnel.end().await;
+    ran.assert_code(0)
+        .assert_says("warning: the connection log is not complete: 2 lines were dropped");
+    // What was read above is not in it.
+    assert!(!ran.stderr.contains("cannot write"), "{ran:#?}");
+    assert!(!ran.stderr.contains("WARN"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_has_gone_leaves_the_old_file() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    std::fs::create_dir(haul.path("logs")).unwrap();
+    let args = ["-p", &at, "--log", "logs/l.log", "0:echo.test:7"];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    std::fs::rename(haul.path("logs"), haul.path("moved")).unwrap();
+    let told = tunnel.hangs_up("cannot open the ").await;
+    assert!(
+        told.contains(
+            "haul: warning: cannot open the connection log logs/l.log again: No such file"
+        ),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("lines go on into the old file; SIGHUP tries once more"),
+        "{told}"
+    );
+    let mut client = tunnel.client().await;
+    echoed(&mut client, "hello").await;
+    assert_eq!(finished(client).await, b"");
+    tunnel.end().await.assert_code(0);
+    let log = std::fs::read_to_string(haul.path("moved/l.log")).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+}

@@ -1,0 +1,66 @@
+//! One connection too many (row E11): who says so, and that it is known from the start where there is room for few.
+
+use tokio::net::TcpStream;
+
+use super::{Echo, Haul, Tunnel, echoed, finished, listening, proxy_to, tunnel};
+
+/// One more than there may be: it is closed, and the others stay.
+async fn turned_away(tunnel: &mut Tunnel, says: &str) {
+    // The reset may be faster than the word that it is connected.
+    if let Ok(more) = TcpStream::connect(&tunnel.addresses[0]).await {
+        assert_eq!(finished(more).await, b"");
+    }
+    let line = tunnel.running.until("refused: ").await;
+    assert!(line.contains(says), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_one_connection_too_many_is_closed_and_the_others_stay() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    let haul = Haul::new();
+    let args = ["-p", &at, "--max-connections", "1", "0:echo.test:7"];
+    let mut tunnel = tunnel(&haul, &args, 1).await;
+    let mut first = tunnel.client().await;
+    echoed(&mut first, "first").await;
+    let says = "refused: --max-connections allows no more than 1 at one time";
+    turned_away(&mut tunnel, says).await;
+    echoed(&mut first, "still").await;
+    drop(first);
+    tunnel.end().await.assert_code(0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_few_open_files_are_told_of_at_the_start_and_each_connection_that_fits_is_served() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let haul = Haul::new();
+    let line = format!(
+        "ulimit -n 64; exec {} tunnel -p {} --warm 3 0:echo.test:7",
+        env!("CARGO_BIN_EXE_haul"),
+        proxy.address()
+    );
+    let mut tunnel = listening(haul.start_shell(&line), 1).await;
+    let warned = tunnel.running.until("warning: there is room for ").await;
+    for words in ["64 open files", "ulimit -n N", "LimitNOFILE=N"] {
+        assert!(warned.contains(words), "{warned}");
+    }
+    let room = warned.split(' ').find_map(|word| word.parse().ok());
+    let room: usize = room.unwrap();
+    assert!((2..16).contains(&room), "{warned}");
+    let mut clients = Vec::new();
+    for _ in 0..room {
+        let mut client = tunnel.client().await;
+        echoed(&mut client, "hello").await;
+        clients.push(client);
+    }
+    let says = format!("ulimit -n (64 open files) allows no more than {room} at one time");
+    turned_away(&mut tunnel, &says).await;
+    for client in &mut clients {
+        echoed(client, "still").await;
+    }
+    drop(clients);
+    tunnel.end().await.assert_code(0);
+}
