@@ -112,12 +112,12 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
 }
 
 fn runtime(threads: usize) -> Result<Runtime, Trouble> {
-    let mut builder = match threads {
-        // Nobody to share tasks with, and so nothing to pay for that.
-        1 => Builder::new_current_thread(),
-        _ => Builder::new_multi_thread(),
-    };
-    let runtime =
-        limits::room_to_begin().and_then(|()| builder.worker_threads(threads).enable_all().build());
+    // Also for one: names that are looked up, and words to a terminal that stands still, hold up the thread that attends, and not it.
+    let runtime = limits::room_to_begin().and_then(|()| {
+        Builder::new_multi_thread()
+            .worker_threads(threads)
+            .enable_all()
+            .build()
+    });
     runtime.map_err(|error| Trouble::local(format!("cannot start: {error}")))
 }

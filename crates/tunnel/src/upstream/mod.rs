@@ -149,7 +149,7 @@ impl Upstream {
                 break;
             }
             let left = share(left, order.len() + 1);
-            match self.by(way, (target, errand), (&url, left)).await {
+            match self.by(way, (target, errand), (&url, left), begun).await {
                 Ok(found) => {
                     self.state().worked(way);
                     return Ok(found);
@@ -177,6 +177,7 @@ impl Upstream {
         way: Way,
         (target, errand): (&Target, Errand),
         (url, limit): (&Url, Duration),
+        begun: Instant,
     ) -> Result<Found, (Error, Setback)> {
         let chain = match way {
             Way::By(number) => self.ways.get(number),
@@ -201,7 +202,6 @@ impl Upstream {
                 url: url.clone(),
             });
         }
-        let begun = Instant::now();
         let reached = self
             .connector
             .connect_within(limit, target, (&proxies, url))
@@ -210,9 +210,9 @@ impl Upstream {
         let stream = match self.target_tls {
             false => reached.stream,
             true => {
-                let left = limit.saturating_sub(begun.elapsed());
+                // By now it is the target's affair, and would be by any way: no other is tried, and needs to be left time.
+                let left = self.limit.saturating_sub(begun.elapsed());
                 let secured = Box::pin(self.secured(reached, target, (url, left))).await;
-                // By now it is the target's affair, and would be by any way.
                 secured.map_err(|error| (error, Setback::Target))?.stream
             }
         };

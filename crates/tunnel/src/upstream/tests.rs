@@ -182,15 +182,21 @@ async fn what_is_no_host_is_told_as_that() {
     assert_eq!(error.to_string(), "that is no host");
 }
 
-/// Each way's share is of what is left, TLS with the target included.
+/// Each way's share is of what is left. No way comes after TLS with the target, which has all of that.
 #[tokio::test(start_paused = true)]
 async fn e6_all_ways_and_tls_with_the_target_share_one_time() {
-    let limit = Duration::from_secs(8);
-    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = HttpProxy::builder().start().await;
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("http://{}", mute.local_addr().unwrap());
+    assert_eq!(tried_for(8, &mute, [&silent, &proxy.url()]).await, (2, 8));
+    assert_eq!(tried_for(8, &mute, [&proxy.url(), &silent]).await, (1, 8));
+}
+
+/// How many ways by these proxies are tried to a target that says nothing to TLS, and for how many seconds.
+async fn tried_for(limit: u64, mute: &TcpListener, proxies: [&str; 2]) -> (usize, u64) {
+    let limit = Duration::from_secs(limit);
     let upstream = Upstream::new(UpstreamOptions {
-        proxies: vec![vec![silent.parse().unwrap(), proxy.url().parse().unwrap()]],
+        proxies: vec![proxies.map(|proxy| proxy.parse().unwrap()).into()],
         target_tls: true,
         connector: ConnectorConfig {
             connect_timeout: limit,
@@ -202,7 +208,6 @@ async fn e6_all_ways_and_tls_with_the_target_share_one_time() {
     let begun = Instant::now();
     let reached = upstream.unwrap().reach(&target, Errand::Tunnel).await;
     let errors = reached.unwrap_err();
-    assert_eq!(errors.errors().len(), 2, "{errors}");
     // The clock goes in whole milliseconds.
-    assert!(begun.elapsed() <= limit + Duration::from_millis(5));
+    (errors.errors().len(), begun.elapsed().as_secs())
 }

@@ -20,7 +20,10 @@ const HEAD: usize = 16;
 /// What is asked: `struct inet_diag_req_v2`.
 const ASKED: usize = 56;
 
-/// Where an answer, `struct inet_diag_msg`, has what was written and has not arrived.
+/// Where an answer, `struct inet_diag_msg`, has the socket's ports.
+const PORTS: usize = HEAD + 4;
+
+/// What was written and has not arrived.
 const UNSENT: usize = HEAD + 60;
 
 /// And its inode.
@@ -47,7 +50,7 @@ fn ask(at: SocketAddr, to: SocketAddr, place: usize) -> Option<u32> {
     let mut answer = [0; 512];
     // The answer was there before the question's call was over.
     let (read, _) = rustix::net::recv(&netlink, &mut answer[..], RecvFlags::DONTWAIT).ok()?;
-    told(&answer[..read.min(answer.len())], place)
+    told(&answer[..read.min(answer.len())], (at, to), place)
 }
 
 fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
@@ -79,11 +82,13 @@ fn question(at: SocketAddr, to: SocketAddr) -> Option<[u8; HEAD + ASKED]> {
     Some(asked)
 }
 
-fn told(answer: &[u8], place: usize) -> Option<u32> {
+fn told(answer: &[u8], (at, to): (SocketAddr, SocketAddr), place: usize) -> Option<u32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    let ports = [at.port().to_be_bytes(), to.port().to_be_bytes()].concat();
     let number = answer.get(place..place + 4)?.try_into().ok()?;
-    // Anything else is an error: there is no such socket.
-    (kind == BY_FAMILY).then(|| u32::from_ne_bytes(number))
+    // Anything else is an error, as there is no such socket; or another's, a listener's at that port.
+    let is_its = kind == BY_FAMILY && answer.get(PORTS..PORTS + 4)? == ports;
+    is_its.then(|| u32::from_ne_bytes(number))
 }
 
 #[cfg(test)]
@@ -92,14 +97,29 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_tells_nothing() {
+        let ends = ("127.0.0.1:258", "127.0.0.1:772");
+        let ends = (ends.0.parse().unwrap(), ends.1.parse().unwrap());
         let mut answer = [0; INODE + 4];
-        assert_eq!(told(&answer, INODE), None);
+        assert_eq!(told(&answer, ends, INODE), None);
         answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+        answer[PORTS..PORTS + 4].copy_from_slice(&[1, 2, 3, 4]);
         answer[INODE] = 7;
-        assert_eq!(told(&answer, INODE), Some(u32::from_ne_bytes([7, 0, 0, 0])));
+        assert_eq!(
+            told(&answer, ends, INODE),
+            Some(u32::from_ne_bytes([7, 0, 0, 0]))
+        );
         for length in 0..answer.len() {
-            assert_eq!(told(&answer[..length], INODE), None);
+            assert_eq!(told(&answer[..length], ends, INODE), None);
         }
+    }
+
+    /// The system's answer to a question about a socket that there is not may be a listener.
+    #[test]
+    fn a_listener_at_the_port_is_not_the_socket() {
+        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let at = SocketAddr::from(([127, 1, 2, 3], listener.local_addr().unwrap().port()));
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        assert_eq!(inode(at, to), None);
     }
 
     #[test]

@@ -10,13 +10,13 @@ mod diag;
 mod open;
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::relay::{Early, End, Socket, with_room};
 
@@ -25,8 +25,11 @@ pub(crate) use open::unsent;
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;
 
-/// Between two looks at a client that has ended its side.
+/// Between the first two looks at a client that has ended its side. Each is twice as long as the one before.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Until it is so long: a look is a question to the system, and there may be many of them.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// The client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,22 +38,28 @@ pub(crate) struct Left;
 /// A client that has ended its side, until it leaves.
 struct Departure<'a> {
     socket: Socket<'a>,
-    looks: Interval,
+    look: Pin<Box<Sleep>>,
+    /// Between that look and the next.
+    next: Duration,
 }
 
 impl<'a> Departure<'a> {
     fn of(socket: Socket<'a>) -> Self {
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { socket, looks }
+        Self {
+            socket,
+            look: Box::pin(sleep(Duration::ZERO)),
+            next: LOOK,
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            ready!(self.looks.poll_tick(cx));
+            ready!(self.look.as_mut().poll(cx));
             if !open::is_known_open(self.socket) {
                 return Poll::Ready(());
             }
+            self.look.as_mut().reset(Instant::now() + self.next);
+            self.next = (2 * self.next).min(LONGEST);
         }
     }
 }
@@ -104,11 +113,9 @@ pub(crate) async fn while_it_waits<T>(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use tokio::io::AsyncWriteExt;
     use tokio::net::UnixStream;
-    use tokio::time::sleep;
-
-    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn one_that_listens_is_waited_for_until_it_leaves() {
@@ -116,12 +123,12 @@ mod tests {
         peer.shutdown().await.unwrap();
         let mut client = End::Unix(ours);
         let mut early = Early::default();
-        let done = while_it_waits(&mut client, &mut early, sleep(50 * LOOK)).await;
+        let done = while_it_waits(&mut client, &mut early, sleep(5 * LONGEST)).await;
         assert_eq!(done, Ok(()));
         let leaves = async {
-            sleep(20 * LOOK).await;
+            sleep(5 * LONGEST).await;
             drop(peer);
-            sleep(50 * LOOK).await;
+            sleep(5 * LONGEST).await;
         };
         let left = while_it_waits(&mut client, &mut early, leaves).await;
         assert_eq!(left, Err(Left));
