@@ -103,8 +103,10 @@ pub async fn relay(
             return Err(Box::new(Refused { ends, error }));
         }
     };
-    // Apart, like the last words: an idle relay is to be small.
-    Box::pin(parting.wait(&mut ends.client)).await;
+    if parting != Parting::Now {
+        // Apart, like the last words: an idle relay is to be small.
+        Box::pin(parting.wait(&mut ends.client)).await;
+    }
     ends.is_closed = !ended.is_abrupt() || parting == Parting::Told;
     Ok(ended)
 }
