@@ -5,6 +5,7 @@
 
 mod config;
 mod ends;
+mod handed;
 mod log;
 mod refused;
 mod roads;

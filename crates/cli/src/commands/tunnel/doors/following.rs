@@ -46,6 +46,7 @@ impl Doors {
         let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
         let change = Change::between(&are, &wanted);
         let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
+        self.are_handed(&new)?;
         let in_the_way = self.in_the_way(&change.close, &new);
         let begun = match in_the_way.is_empty() {
             true => self.begin(&new, &[])?,
