@@ -45,10 +45,9 @@ async fn settings_that_cannot_be_used_do_not_lose_it() {
     let address = listener.local_addr().unwrap().to_string();
     let haul = Haul::new();
     let write = |listens: &[&str]| {
-        let mut text = format!("proxy = \"{}\"\n", proxy.address());
-        for listen in listens {
-            text += &format!("[[tunnel]]\nlisten = \"{listen}\"\ntarget = \"echo.test:7\"\n");
-        }
+        let of = |listen| format!("[[tunnel]]\nlisten = \"{listen}\"\ntarget = \"echo.test:7\"\n");
+        let tunnels: Vec<String> = listens.iter().map(of).collect();
+        let text = format!("proxy = \"{}\"\n{}", proxy.address(), tunnels.concat());
         haul.write("t.toml", text)
     };
     write(&["0"]);

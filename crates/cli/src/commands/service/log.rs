@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use haul_service::observe::{Log, LogNews, LogOptions, LogTarget};
 
+use super::telling::tell;
 use super::trouble::Trouble;
 use crate::message::{self, harmless, note, warning_text};
 use crate::output;
 
 /// For its last lines.
-const LAST: Duration = Duration::from_secs(2);
+pub(crate) const LAST: Duration = Duration::from_secs(2);
 
 /// Opens a log that is called so.
 pub(crate) fn open(name: &'static str, options: &LogOptions) -> Result<Arc<Log>, Trouble> {
@@ -39,9 +40,9 @@ pub(crate) async fn close(log: &Log) {
     let is_written = log.close(LAST).await;
     if let Some(missing) = missing(is_written, log.dropped()) {
         let name = log.name();
-        note(&warning_text(&format!(
-            "the {name} is not complete: {missing}"
-        )));
+        let text = format!("the {name} is not complete: {missing}");
+        // It cannot fail but by a panic, which has been told.
+        let _ = tell(warning_text(&text)).await;
     }
 }
 

@@ -3,11 +3,12 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_service::listen::{Address, Host};
 use haul_tunnel::Status;
 use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::time::Instant;
 
 /// For connecting and for all of the answer; only a resolver has limits of its own.
 pub(super) const WAIT: Duration = Duration::from_secs(5);
