@@ -6,6 +6,7 @@
 mod config;
 mod ends;
 mod handed;
+mod instead;
 mod log;
 mod refused;
 mod roads;
