@@ -5,6 +5,8 @@
 
 mod config;
 mod ends;
+mod handed;
+mod instead;
 mod log;
 mod refused;
 mod roads;

@@ -44,7 +44,7 @@ fn begin(args: &ServeArgs) -> Result<Exit, Trouble> {
     let settings = ServeSettings::resolve(args)?;
     // Before signals are taken over: to count a quota may take long, and can be ended as ever.
     let store = folder::open(&settings.folder, &settings.store)?;
-    let open_log = |options| log::open(AccessLog::NAME, options);
+    let open_log = |options| log::open(AccessLog::NAME, options, settings.quiet);
     let log = settings.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime().map_err(|error| Trouble::local(format!("cannot start: {error}")))?;
     let entered = runtime.enter();

@@ -57,8 +57,9 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
-    let open_log =
-        |said: &Said<_>| log::open(LOG, &said.value).map_err(|trouble| trouble.of(&said.by));
+    let open_log = |said: &Said<_>| {
+        log::open(LOG, &said.value, running.quiet).map_err(|trouble| trouble.of(&said.by))
+    };
     let log = running.log.as_ref().map(open_log).transpose()?;
     let runtime = runtime(running.threads)?;
     let entered = runtime.enter();

@@ -30,6 +30,13 @@ impl SocketFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Whether it is still there, and no other has taken its name.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| Identity::of(&metadata) == self.identity)
+    }
 }
 
 impl Drop for SocketFile {

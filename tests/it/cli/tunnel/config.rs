@@ -6,7 +6,7 @@ use tokio::io::AsyncReadExt as _;
 use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
 
 /// A file with two tunnels, of which one leads to where it is told.
-fn file(proxy: &str, target: &str) -> String {
+pub(super) fn file(proxy: &str, target: &str) -> String {
     format!(
         r#"
         proxy = "corp"
@@ -200,76 +200,6 @@ async fn stdio_tells_what_of_a_file_is_for_listeners() {
     assert!(!haul.path("l.log").exists());
     let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
     assert!(!ran.assert_code(5).stderr.contains("warning"), "{ran:#?}");
-}
-
-/// What is to go makes room for what overlaps it; a port of every interface and of one cannot be had at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_may_take_the_place_of_one_that_it_overlaps() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let at = proxy.address().to_string();
-    let haul = Haul::new();
-    let of = |listen: &str, mode: &str| {
-        file(&at, "echo.test:7")
-            .replace("listen = \"0\"", &format!("listen = \"{listen}\""))
-            .replace("s.sock", &format!("s.sock{mode}"))
-    };
-    haul.write("t.toml", of("0", ""));
-    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
-    let mut old = tunnel.client().await;
-    echoed(&mut old, "before").await;
-    let port = tunnel.addresses[0].split(':').nth(1).unwrap().to_owned();
-    haul.write("t.toml", of(&format!("0.0.0.0:{port}"), "?mode=600"));
-    tunnel.running.signal(rustix::process::Signal::HUP);
-    assert_eq!(tunnel.listens().await, format!("0.0.0.0:{port}"));
-    tunnel.running.until("haul: reloaded").await;
-    echoed(&mut connected(&format!("127.0.0.2:{port}")).await, "new").await;
-    let mode = haul.path("s.sock").metadata().unwrap().permissions();
-    assert_eq!(
-        std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777,
-        0o600
-    );
-    echoed(&mut old, "still").await;
-    // And back, which leaves what lies beside it free.
-    haul.write("t.toml", of(&port, "?mode=600"));
-    tunnel.hangs_up("haul: reloaded").await;
-    drop(std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap());
-    echoed(&mut tunnel.client().await, "new").await;
-    echoed(&mut old, "still").await;
-    drop(old);
-    tunnel.end().await.assert_code(0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_made_room_in_vain_is_opened_again() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let at = proxy.address().to_string();
-    let haul = Haul::new();
-    haul.write("t.toml", file(&at, "echo.test:7"));
-    let mut tunnel = tunnel(&haul, &["--config", "t.toml"], 2).await;
-    let mut old = tunnel.client().await;
-    echoed(&mut old, "before").await;
-    let port = tunnel.addresses[0].split(':').nth(1).unwrap().to_owned();
-    let _taken = std::net::TcpListener::bind(format!("127.0.0.2:{port}")).unwrap();
-    let text = file(&at, "echo.test:7");
-    let text = text.replace("listen = \"0\"", &format!("listen = \"0.0.0.0:{port}\""));
-    haul.write("t.toml", text);
-    tunnel.hangs_up("warning: nothing is changed").await;
-    let told = tunnel.running.until("error: ").await;
-    assert!(
-        told.ends_with(&format!("0.0.0.0:{port} is taken by another server")),
-        "{told}"
-    );
-    echoed(&mut tunnel.client().await, "new").await;
-    echoed(&mut old, "still").await;
-    // It is still what the settings say, and so nothing opens or closes.
-    haul.write("t.toml", file(&at, "echo.test:7"));
-    tunnel.hangs_up("haul: reloaded").await;
-    drop(old);
-    let ran = tunnel.end().await;
-    ran.assert_code(0);
-    assert!(!ran.stderr.contains("listening on"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,15 @@
 //! How a tunnel ends: at once unless it was told to wait, by a second signal in any case.
 
+use std::io::{BufRead as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixDatagram;
 
-use rustix::process::Signal;
+use haul_lab::within;
+use libc::O_NONBLOCK;
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Echo, Haul, LIMIT, echoed, finished, proxy_to, tunnel};
+use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_grace_connections_are_cut_off_and_that_is_no_fault() {
@@ -93,6 +98,56 @@ async fn a_second_signal_does_not_wait() {
     let ran = tunnel.running.end().await;
     ran.assert_code(130)
         .assert_says("haul: stopping at once; 1 connection was cut off");
+}
+
+/// A pipe whose reader is busy elsewhere, or was stopped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_who_reads_what_it_tells_is_waited_for() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let haul = Haul::new();
+    let file = |listen: &str| {
+        let proxy = proxy.address();
+        let tunnels = "[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
+        let more = tunnels.replace("\"0\"", &format!("\"{listen}\""));
+        haul.write("t.toml", format!("proxy = \"{proxy}\"\n{tunnels}{more}"))
+    };
+    file("unix:a.sock");
+    let (read, write) = std::io::pipe().unwrap();
+    let mut command = haul.command(&["tunnel", "--config", "t.toml"]);
+    let mut child = command.stderr(write.try_clone().unwrap()).spawn().unwrap();
+    let mut told = std::io::BufReader::new(read);
+    let mut address = String::new();
+    told.read_line(&mut address).unwrap();
+    let address = address.split(' ').nth(3).unwrap().to_owned();
+    let mut client = connected(&address).await;
+    echoed(&mut client, "hello").await;
+    // Of a description of its own, or the flag would be that of the process as well.
+    let fill = format!("/proc/self/fd/{}", write.as_raw_fd());
+    let mut full = std::fs::OpenOptions::new();
+    let mut full = full
+        .write(true)
+        .custom_flags(O_NONBLOCK)
+        .open(fill)
+        .unwrap();
+    while full.write(&[b'.'; 4096]).is_ok() {}
+    file("unix:b.sock");
+    let signal = |signal| {
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        kill_process(id.unwrap(), signal).unwrap();
+    };
+    signal(Signal::HUP);
+    super::super::served::eventually("settings were not read again", || {
+        haul.path("a.sock").exists().then(|| "old ones".to_owned())
+    });
+    // What there is to tell of that keeps nobody.
+    echoed(&mut client, "still").await;
+    echoed(&mut connected(&address).await, "new").await;
+    signal(Signal::TERM);
+    // One signal that comes twice may be taken as one.
+    signal(Signal::INT);
+    let ended = within(LIMIT, child.wait()).await.unwrap();
+    assert_eq!(ended.code(), Some(130));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

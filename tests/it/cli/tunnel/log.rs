@@ -135,3 +135,42 @@ async fn a_folder_that_has_gone_leaves_the_old_file() {
     let log = std::fs::read_to_string(haul.path("moved/l.log")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
 }
+
+/// One that is quiet says what is wrong, and not that it is right again.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_it_works_again_is_told_unless_it_is_quiet() {
+    let echo = Echo::start().await;
+    let proxy = proxy_to(&echo).await;
+    let at = proxy.address().to_string();
+    for flags in [&[][..], &["-q"]] {
+        let haul = Haul::new();
+        std::os::unix::fs::symlink("/dev/full", haul.path("l.log")).unwrap();
+        let args = ["tunnel", "-p", &at, "--log", "l.log"];
+        let spec = "unix:s.sock:echo.test:7";
+        let mut running = haul.start(&[&args[..], &[spec], flags].concat());
+        let one_more = async || {
+            let mut client = eventually(&haul.path("s.sock")).await;
+            client.shutdown().await.unwrap();
+            within(LIMIT, client.read_to_end(&mut Vec::new()))
+                .await
+                .unwrap();
+        };
+        one_more().await;
+        running.until("cannot write the ").await;
+        std::fs::remove_file(haul.path("l.log")).unwrap();
+        running.signal(rustix::process::Signal::HUP);
+        crate::cli::served::eventually("it was not opened again", || {
+            let there = haul.path("l.log").exists();
+            (!there).then(|| "none".to_owned())
+        });
+        one_more().await;
+        running.signal(rustix::process::Signal::TERM);
+        let ran = running.end().await;
+        ran.assert_code(0)
+            .assert_says("warning: the connection log is not complete: 1 line was dropped");
+        let told = "haul: the connection log l.log is written again: 1 line was dropped";
+        assert_eq!(ran.stderr.contains(told), flags.is_empty(), "{ran:#?}");
+        assert!(haul.path("l.log").metadata().unwrap().len() > 0);
+    }
+}

@@ -4,8 +4,8 @@ use haul_lab::{Authority, HttpProxy, Origin, Resource, SocksProxy, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::{Echo, Haul, LIMIT, connected, echoed, finished, listening, proxy_to, tunnel};
-use crate::cli::harness::{Running, content};
+use super::{Echo, Haul, LIMIT, connected, echoed, finished, proxy_to, tunnel};
+use crate::cli::harness::content;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_leads_to_its_target_through_the_proxy() {
@@ -218,33 +218,6 @@ async fn connections_stand_ready() {
         }
     };
     within(LIMIT, ready).await;
-    echoed(&mut tunnel.client().await, "hello").await;
-    tunnel.end().await.assert_code(0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_socket_that_was_handed_over_is_taken() {
-    let echo = Echo::start().await;
-    let proxy = proxy_to(&echo).await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let line = format!(
-        "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=mail exec \"$0\" tunnel -p {} systemd:mail:echo.test:7",
-        proxy.address()
-    );
-    let mut command = tokio::process::Command::new("sh");
-    command
-        .args(["-c", &line, env!("CARGO_BIN_EXE_haul")])
-        .env_remove("no_proxy")
-        .env_remove("NO_PROXY")
-        .stdin(std::process::Stdio::from(std::os::fd::OwnedFd::from(
-            listener,
-        )))
-        .stderr(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .kill_on_drop(true);
-    let tunnel = listening(Running::of(command.spawn().unwrap()), 1).await;
-    assert_eq!(tunnel.addresses, [address]);
     echoed(&mut tunnel.client().await, "hello").await;
     tunnel.end().await.assert_code(0);
 }

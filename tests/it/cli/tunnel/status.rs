@@ -91,6 +91,12 @@ async fn what_a_dead_process_left_is_removed() {
     });
     dead.running.child.kill().await.unwrap();
     haul.write("run/haul/other.sock", "");
+    // One that begins answers like this as well, until it listens.
+    haul.run(&["tunnel", "status"]).await.assert_code(1);
+    let names = crate::cli::harness::names(&folder);
+    assert_eq!(names.len(), 2, "{names:?}");
+    let line = "exec touch -h -d '1 minute ago' run/haul/tunnel-*.sock";
+    haul.shell(line).await.assert_code(0);
     haul.run(&["tunnel", "status"]).await.assert_code(1);
     assert_eq!(crate::cli::harness::names(&folder), ["other.sock"]);
 }
@@ -123,9 +129,34 @@ async fn one_that_is_there_and_does_not_say_it_is_told_of() {
     let ran = haul.run(&status).await;
     ran.assert_code(1)
         .assert_says("error: none of your haul tunnels answers")
-        .assert_says("hint: one that was stopped goes on with `kill -CONT 4711`");
+        .assert_says("warning: process 4711: what answers there is no haul tunnel (");
     assert!(!ran.stderr.contains("is running"), "{ran:#?}");
+    // Whoever that is, it is nobody to be killed.
+    assert!(!ran.stderr.contains("hint: "), "{ran:#?}");
     assert_eq!(ran.stdout, "");
+}
+
+/// A process that is known to be the one of the name, and says nothing, may be waked or killed; a name alone is not enough.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_to_do_about_one_that_hangs_is_for_that_one() {
+    let own = std::process::id();
+    let hint = format!(
+        "hint: one that was stopped goes on with `kill -CONT {own}`; one that hangs is ended with `kill -9 {own}`"
+    );
+    let told = async |named: u32| {
+        let haul = with_runtime_folder();
+        std::fs::create_dir(haul.path("run/haul")).unwrap();
+        let place = haul.path(&format!("run/haul/tunnel-{named}.sock"));
+        let _silent = UnixListener::bind(place).unwrap();
+        let ran = haul.run(&["tunnel", "status"]).await;
+        ran.assert_code(1)
+            .assert_says(&format!("process {named}: does not answer within 5 s ("));
+        ran.stderr
+    };
+    let (known, other) = tokio::join!(told(own), told(own + 1));
+    assert!(known.contains(&hint), "{known}");
+    assert!(!other.contains("hint: "), "{other}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

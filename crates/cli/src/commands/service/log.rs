@@ -6,15 +6,20 @@ use std::time::Duration;
 
 use haul_service::observe::{Log, LogNews, LogOptions, LogTarget};
 
+use super::telling::tell;
 use super::trouble::Trouble;
 use crate::message::{self, harmless, note, warning_text};
 use crate::output;
 
 /// For its last lines.
-const LAST: Duration = Duration::from_secs(2);
+pub(crate) const LAST: Duration = Duration::from_secs(2);
 
-/// Opens a log that is called so.
-pub(crate) fn open(name: &'static str, options: &LogOptions) -> Result<Arc<Log>, Trouble> {
+/// Opens a log that is called so. One that is quiet is told what is wrong with it and nothing else.
+pub(crate) fn open(
+    name: &'static str,
+    options: &LogOptions,
+    is_quiet: bool,
+) -> Result<Arc<Log>, Trouble> {
     if options.target == LogTarget::Stdout {
         output::stdout_is_open().map_err(|error| {
             let (text, hint) = output::explain(&error);
@@ -26,7 +31,11 @@ pub(crate) fn open(name: &'static str, options: &LogOptions) -> Result<Arc<Log>,
         LogTarget::Stderr => format!("{name} on standard error"),
         LogTarget::File(path) => format!("{name} {}", harmless(&path.display().to_string())),
     };
-    let log = Log::open(name, options, move |news| note(&told(&which, &news)));
+    let log = Log::open(name, options, move |news| {
+        if !is_quiet || is_wrong(&news) {
+            note(&told(&which, &news));
+        }
+    });
     let log = log.map_err(|error| {
         Trouble::local(message::chain(&error))
             .hint("name a file that you may write to, in a folder that is there")
@@ -39,9 +48,17 @@ pub(crate) async fn close(log: &Log) {
     let is_written = log.close(LAST).await;
     if let Some(missing) = missing(is_written, log.dropped()) {
         let name = log.name();
-        note(&warning_text(&format!(
-            "the {name} is not complete: {missing}"
-        )));
+        let text = format!("the {name} is not complete: {missing}");
+        // It cannot fail but by a panic, which has been told.
+        let _ = tell(warning_text(&text)).await;
+    }
+}
+
+/// Whether lines are lost, or go where they should not.
+fn is_wrong(news: &LogNews) -> bool {
+    match news {
+        LogNews::Failing(_) | LogNews::NotReopened(_) => true,
+        LogNews::Mended { .. } => false,
     }
 }
 

@@ -2,15 +2,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use haul_service::listen::{Address, Host};
 use haul_tunnel::Status;
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::time::Instant;
 
-/// For an answer to begin, and for each piece of it.
-const WAIT: Duration = Duration::from_secs(5);
+/// For connecting and for all of the answer; only a resolver has limits of its own.
+pub(super) const WAIT: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer: some hundred thousand connections.
 const MOST: u64 = 64 << 20;
@@ -39,18 +40,34 @@ impl From<io::Error> for AskError {
     }
 }
 
-/// Asks at a socket file.
-pub(super) fn at_socket(path: &Path) -> Result<Status, AskError> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(WAIT))?;
-    stream.set_write_timeout(Some(WAIT))?;
-    asked(stream)
+/// What came of asking at a socket file.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Who listens there, if it is known: that is so once there is a connection, whatever comes of the question.
+    pub(super) process: Option<u32>,
+    /// What it says.
+    pub(super) answer: Result<Status, AskError>,
+}
+
+/// Asks at a socket file, and waits no longer than this.
+pub(super) fn at_socket(path: &Path, limit: Duration) -> Asked {
+    let until = Instant::now() + limit;
+    match connected(path, until) {
+        Ok(socket) => Asked {
+            process: listening(&socket),
+            answer: asked(Timed { socket, until }),
+        },
+        Err(error) => Asked {
+            process: None,
+            answer: Err(error.into()),
+        },
+    }
 }
 
 /// Asks at an address, as `--admin` has it.
-pub(super) fn at(address: &Address) -> Result<Status, AskError> {
+pub(super) fn at(address: &Address, limit: Duration) -> Result<Status, AskError> {
     let (host, port) = match address {
-        Address::Unix { path, .. } => return at_socket(path),
+        Address::Unix { path, .. } => return at_socket(path, limit).answer,
         Address::Systemd { .. } => return Err(AskError::Stranger),
         Address::Tcp { host, port } => (host, *port),
     };
@@ -59,18 +76,72 @@ pub(super) fn at(address: &Address) -> Result<Status, AskError> {
         Host::Ip(ip) => ip.to_string(),
         Host::Name(name) => name.clone(),
     };
+    let addresses = (host.as_str(), port).to_socket_addrs()?;
+    let until = Instant::now() + limit;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in (host.as_str(), port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, WAIT) {
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, left(until)?) {
             Ok(stream) => {
-                stream.set_read_timeout(Some(WAIT))?;
-                stream.set_write_timeout(Some(WAIT))?;
-                return asked(stream);
+                let socket = stream.into();
+                return asked(Timed { socket, until });
             }
             Err(error) => last = error,
         }
     }
     Err(last.into())
+}
+
+/// A connection on which nobody waits beyond one time, however often something comes.
+struct Timed {
+    socket: Socket,
+    until: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(left(self.until)?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(left(self.until)?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// How long there is to wait. What is less than the system's unit would be no limit to it.
+fn left(until: Instant) -> io::Result<Duration> {
+    match until.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+        left => Ok(left.max(Duration::from_millis(1))),
+    }
+}
+
+/// Connects to a socket file. Where the queue is full that waits as a write does (unix(7)), and so may it be limited.
+fn connected(path: &Path, until: Instant) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_write_timeout(Some(left(until)?))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket)
+}
+
+/// The process that listens at the other end.
+#[cfg(target_os = "linux")]
+fn listening(socket: &Socket) -> Option<u32> {
+    let other = rustix::net::sockopt::socket_peercred(socket).ok()?;
+    u32::try_from(other.pid.as_raw_nonzero().get()).ok()
+}
+
+/// Elsewhere there is no telling.
+#[cfg(not(target_os = "linux"))]
+fn listening(_: &Socket) -> Option<u32> {
+    None
 }
 
 fn asked(mut stream: impl Read + Write) -> Result<Status, AskError> {
@@ -94,7 +165,54 @@ fn status(answer: &[u8]) -> Option<Status> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+
+    const SHORT: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn one_whose_answer_never_ends_is_waited_for_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let drips = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"a").is_ok() {
+                std::thread::yield_now();
+            }
+        });
+        let asked = at_socket(&path, SHORT);
+        assert!(matches!(asked.answer, Err(AskError::Silent)), "{asked:?}");
+        if cfg!(target_os = "linux") {
+            assert_eq!(asked.process, Some(std::process::id()));
+        }
+        drips.join().unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn one_whose_queue_is_full_is_waited_for_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let new = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        let address = SockAddr::unix(&path).unwrap();
+        let listener = new();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        let mut queue = Vec::new();
+        loop {
+            let client = new();
+            client.set_nonblocking(true).unwrap();
+            match client.connect(&address) {
+                Ok(()) => queue.push(client),
+                Err(_) => break,
+            }
+        }
+        let asked = at_socket(&path, SHORT);
+        assert!(matches!(asked.answer, Err(AskError::Silent)), "{asked:?}");
+        assert_eq!(asked.process, None);
+    }
 
     #[test]
     fn one_that_says_nothing_is_told_from_one_that_is_gone() {

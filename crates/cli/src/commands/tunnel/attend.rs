@@ -44,7 +44,7 @@ pub(super) struct Attendant<'a> {
     notify: &'a Notify,
     /// What is done on other threads.
     chores: JoinSet<Chore>,
-    /// Whether settings are being read, and whether they are to be read once more after that.
+    /// Whether settings are being read or what came of that is being told, and whether they are to be read once more after that.
     is_reading: bool,
     is_wanted: bool,
     /// When connections have left memory behind.
@@ -56,6 +56,8 @@ pub(super) struct Attendant<'a> {
 enum Chore {
     /// Settings were read.
     Read(Box<Again>),
+    /// What came of them was told.
+    Told,
     /// Memory was given back.
     GivenBack,
 }
@@ -142,9 +144,9 @@ impl<'a> Attendant<'a> {
                 });
             }
             Happening::Calm | Happening::Done(Ok(Chore::GivenBack)) => {}
-            Happening::Done(Ok(Chore::Read(again))) => {
+            Happening::Done(Ok(Chore::Read(again))) => self.again(*again, running).await,
+            Happening::Done(Ok(Chore::Told)) => {
                 self.is_reading = false;
-                self.again(*again, running).await;
                 if std::mem::take(&mut self.is_wanted) {
                     self.read();
                 }
@@ -168,36 +170,43 @@ impl<'a> Attendant<'a> {
         });
     }
 
-    /// Does what new settings say, or says why not.
+    /// Does what new settings say, or says why not. Nobody may read that: it is told on a thread that may wait, and in turn.
     async fn again(&mut self, again: Again, running: &RunningSettings) {
         match self.follow(again).await {
-            Ok((settings, changed)) if !running.quiet => {
-                for line in &changed.opened {
-                    note(&format!("haul: listening on {}", harmless(line)));
-                }
-                for line in &changed.closed {
-                    note(&format!("haul: no longer listening on {}", harmless(line)));
-                }
-                for warning in self.warnings(&settings, running) {
-                    note(&warning_text(&harmless(&warning)));
-                }
-                note("haul: reloaded");
+            Ok((settings, changed)) => {
+                let lines = match running.quiet {
+                    true => Vec::new(),
+                    false => self.news(&changed, &settings, running),
+                };
+                self.tell(move || lines.iter().for_each(|line| note(line)));
             }
-            Ok(_) => {}
-            Err(NotFollowed { why, lost }) => {
-                let but = if lost.is_empty() { "" } else { " else" };
-                note(&warning_text(&format!(
-                    "nothing{but} is changed, for the new settings cannot be used"
-                )));
-                why.tell();
-                for (place, trouble) in lost {
-                    let place = harmless(&place);
-                    note(&warning_text(&format!("no longer listening on {place}")));
-                    trouble.tell();
-                }
-            }
+            Err(why) => self.tell(move || not_followed(why)),
         }
         told(self.notify.ready());
+    }
+
+    fn tell(&mut self, tell: impl FnOnce() + Send + 'static) {
+        self.chores.spawn_blocking(move || {
+            tell();
+            Chore::Told
+        });
+    }
+
+    /// What came of new settings, in lines.
+    fn news(
+        &self,
+        changed: &Changed,
+        settings: &TunnelSettings,
+        running: &RunningSettings,
+    ) -> Vec<String> {
+        let opened = changed.opened.iter();
+        let opened = opened.map(|line| format!("haul: listening on {}", harmless(line)));
+        let closed = changed.closed.iter();
+        let closed = closed.map(|line| format!("haul: no longer listening on {}", harmless(line)));
+        let warnings = self.warnings(settings, running).into_iter();
+        let warnings = warnings.map(|warning| warning_text(&harmless(&warning)));
+        let last = std::iter::once("haul: reloaded".to_owned());
+        opened.chain(closed).chain(warnings).chain(last).collect()
     }
 
     async fn follow(&mut self, again: Again) -> Result<(TunnelSettings, Changed), NotFollowed> {
@@ -211,6 +220,20 @@ impl<'a> Attendant<'a> {
         warnings.extend(self.doors.all().iter().flat_map(strangers));
         warnings.extend(as_they_were(&settings.running, running));
         warnings
+    }
+}
+
+/// Says why new settings were not followed, and what that has cost.
+fn not_followed(NotFollowed { why, lost }: NotFollowed) {
+    let but = if lost.is_empty() { "" } else { " else" };
+    note(&warning_text(&format!(
+        "nothing{but} is changed, for the new settings cannot be used"
+    )));
+    why.tell();
+    for (place, trouble) in lost {
+        let place = harmless(&place);
+        note(&warning_text(&format!("no longer listening on {place}")));
+        trouble.tell();
     }
 }
 

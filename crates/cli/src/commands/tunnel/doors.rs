@@ -73,6 +73,7 @@ impl Doors {
     /// Opens them all, or none.
     pub(super) fn open(&mut self, planned: &[Planned]) -> Result<(), Trouble> {
         let each: Vec<&Planned> = planned.iter().collect();
+        self.are_handed(&each)?;
         self.open = self.begin(&each, &[])?;
         Ok(())
     }
@@ -92,6 +93,12 @@ impl Doors {
     /// Sockets that were handed over in vain.
     pub(super) fn left(&self) -> Vec<String> {
         self.handed.names()
+    }
+
+    /// Whether the sockets that these want of those handed over are all there. To be asked before any is taken: that cannot be undone.
+    fn are_handed(&self, planned: &[&Planned]) -> Result<(), Trouble> {
+        let wanted = planned.iter().map(|planned| &planned.listen);
+        missing(wanted, self.handed.names()).map_or(Ok(()), |error| Err(told(error)))
     }
 
     /// Listens on all of these, beside some that are open already, and lets clients in; or on none.
@@ -213,6 +220,25 @@ fn tunnel(planned: &Planned, name: &str) -> Tunnel {
     }
 }
 
+/// The first that is wanted of handed sockets and is not among these, or no longer after those before it have taken theirs.
+fn missing<'a>(
+    wanted: impl IntoIterator<Item = &'a Address>,
+    mut names: Vec<String>,
+) -> Option<ListenError> {
+    wanted.into_iter().find_map(|address| {
+        let Address::Systemd { name: wanted } = address else {
+            return None;
+        };
+        let is_meant = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
+        let there_were = names.len();
+        names.retain(|name| !is_meant(name));
+        (names.len() == there_were).then(|| ListenError::NotHanded {
+            address: address.clone(),
+            others: names.clone(),
+        })
+    })
+}
+
 /// An address that cannot be listened on.
 fn told(error: ListenError) -> Trouble {
     let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
@@ -222,5 +248,41 @@ fn told(error: ListenError) -> Trouble {
             "it is for services with a .socket unit; to try it: systemd-socket-activate -l 9993 haul tunnel ... systemd:HOST:PORT",
         ),
         false => trouble,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_socket_that_was_handed_over_is_there_for_one() {
+        let missing = |wanted: &[&str], there: &[&str]| {
+            let wanted: Vec<Address> = wanted.iter().map(|text| text.parse().unwrap()).collect();
+            let names = there.iter().map(ToString::to_string).collect();
+            missing(&wanted, names).map(|error| match error {
+                ListenError::NotHanded { address, others } => (address.to_string(), others),
+                other => panic!("{other:?}"),
+            })
+        };
+        let lacks = |name: &str, others: &[&str]| {
+            let others = others.iter().map(ToString::to_string).collect();
+            Some((name.to_owned(), others))
+        };
+        assert_eq!(missing(&["9993"], &[]), None);
+        assert_eq!(missing(&["systemd:a", "systemd:b"], &["b", "a"]), None);
+        assert_eq!(missing(&["systemd"], &["a", "b"]), None);
+        assert_eq!(
+            missing(&["systemd:a", "systemd:c"], &["a", "b"]),
+            lacks("systemd:c", &["b"])
+        );
+        assert_eq!(
+            missing(&["systemd:a", "systemd:a"], &["a"]),
+            lacks("systemd:a", &[])
+        );
+        assert_eq!(
+            missing(&["systemd", "systemd:a"], &["a"]),
+            lacks("systemd:a", &[])
+        );
     }
 }

@@ -9,10 +9,14 @@ use haul_service::observe::Log;
 use haul_tunnel::Engine;
 
 use crate::commands::service::log;
+use crate::commands::service::telling::tell;
 use crate::exit::Exit;
-use crate::message::{self, note};
+use crate::message;
 use crate::settings::RunningSettings;
 use crate::signals::{ServerSignals, Wanted};
+
+/// For the last lines of the log, and after these for what is told. Nobody may read either, and a second signal leaves less.
+const LAST: Duration = log::LAST.saturating_mul(2);
 
 /// Ends an engine and closes its log, whose last lines come before what is told. Says how the program ends.
 pub(super) async fn end(
@@ -23,10 +27,11 @@ pub(super) async fn end(
     let grace = running.grace;
     let there_are = engine.connections();
     if !running.quiet && !grace.is_zero() && there_are > 0 {
-        note(&format!(
-            "haul: stopping; {} to end; once more to stop at once",
-            have(there_are, grace)
-        ));
+        let have = have(there_are, grace);
+        // Not waited for: connections may end meanwhile.
+        drop(tell(format!(
+            "haul: stopping; {have} to end; once more to stop at once"
+        )));
     }
     let patient = unless_asked(
         async || engine.end(grace).await,
@@ -36,27 +41,42 @@ pub(super) async fn end(
         Some(cut) => (cut, false),
         None => (engine.end(Duration::ZERO).await, true),
     };
-    if let Some(log) = log {
-        log::close(log).await;
+    let (exit, told) = outcome(cut, is_hurried, running);
+    let last = async || {
+        if let Some(log) = log {
+            log::close(log).await;
+        }
+        if let Some(told) = &told {
+            // It cannot fail but by a panic, which has been told.
+            let _ = tell(told.clone()).await;
+        }
+    };
+    let limit = if is_hurried { log::LAST } else { LAST };
+    let last = unless_asked(
+        async || tokio::time::timeout(limit, last()).await,
+        async || signals.next().await,
+    );
+    match last.await {
+        Some(_) => exit,
+        None => Exit::Interrupted,
     }
+}
+
+/// How the program ends after so many were cut off, and what is told of it.
+fn outcome(cut: usize, is_hurried: bool, running: &RunningSettings) -> (Exit, Option<String>) {
+    let note = |text: &str| (!running.quiet).then(|| format!("haul: {text}; {}", were(cut)));
     match (is_hurried, cut) {
-        (true, cut) => {
-            if !running.quiet {
-                note(&format!("haul: stopping at once; {}", were(cut)));
-            }
-            Exit::Interrupted
-        }
-        (false, 0) => Exit::Done,
-        (false, cut) if grace.is_zero() => {
-            if !running.quiet {
-                note(&format!("haul: stopped; {}", were(cut)));
-            }
-            Exit::Done
-        }
+        (true, _) => (Exit::Interrupted, note("stopping at once")),
+        (false, 0) => (Exit::Done, None),
+        (false, _) if running.grace.is_zero() => (Exit::Done, note("stopped")),
         (false, cut) => {
-            let told = format!("{} that took longer than {}", were(cut), seconds(grace));
-            message::error(&told, Some("--grace TIME gives them longer"));
-            Exit::SomeFailed
+            let grace = seconds(running.grace);
+            let told = format!("{} that took longer than {grace}", were(cut));
+            let hint = "--grace TIME gives them longer";
+            (
+                Exit::SomeFailed,
+                Some(message::error_text(&told, Some(hint))),
+            )
         }
     }
 }

@@ -4,12 +4,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_service::listen::Address;
 use haul_tunnel::Status;
 
 use super::answering::{folder, sockets};
-use super::ask::{self, AskError};
+use super::ask::{self, AskError, Asked, WAIT};
 use super::table;
 use crate::args::StatusArgs;
 use crate::commands::service::trouble::Trouble;
@@ -20,20 +21,25 @@ use crate::output;
 /// How many are asked at a time: one that hangs has the others wait no longer than itself.
 const AT_A_TIME: usize = 16;
 
+/// For a tunnel that begins, to listen at the file that it has made.
+const NEW: Duration = Duration::from_secs(1);
+
 /// What came of asking a user's own tunnels.
 #[derive(Debug, Default)]
 struct Own {
     /// What they say.
     told: Vec<Status>,
-    /// Processes that are there and did not say it.
-    silent: Vec<u32>,
+    /// Whether some are there and did not say it.
+    is_part: bool,
+    /// One of those that said nothing at all.
+    hangs: Option<u32>,
 }
 
 /// Prints it.
 pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
     let own = match &args.admin {
         Some(address) => Own {
-            told: vec![ask::at(address).map_err(|error| unasked(address, &error))?],
+            told: vec![ask::at(address, WAIT).map_err(|error| unasked(address, &error))?],
             ..Own::default()
         },
         None => own(&folder().ok_or_else(no_folder)?)?,
@@ -43,8 +49,8 @@ pub(super) fn run(args: &StatusArgs) -> Result<Exit, Trouble> {
         false => output::text(table::text(&own.told, table::width()).as_bytes()),
     };
     match printed {
-        Ok(()) if own.silent.is_empty() => Ok(Exit::Done),
-        Ok(()) => Ok(Exit::SomeFailed),
+        Ok(()) if own.is_part => Ok(Exit::SomeFailed),
+        Ok(()) => Ok(Exit::Done),
         Err(error) => Ok(output::undelivered(&error)),
     }
 }
@@ -82,7 +88,7 @@ fn own(folder: &Path) -> Result<Own, Trouble> {
         let asked = std::thread::scope(|scope| {
             let ask = |(_, path): &'_ (u32, PathBuf)| {
                 let path = path.clone();
-                scope.spawn(move || ask::at_socket(&path))
+                scope.spawn(move || ask::at_socket(&path, WAIT))
             };
             let asking: Vec<_> = some.iter().map(ask).collect();
             let ended = asking.into_iter().map(std::thread::ScopedJoinHandle::join);
@@ -95,38 +101,58 @@ fn own(folder: &Path) -> Result<Own, Trouble> {
             own.add((*pid, path), asked);
         }
     }
-    match (&own.told[..], &own.silent[..]) {
-        ([], []) => Err(Trouble::failed(format!(
+    match (&own.told[..], own.is_part) {
+        ([], false) => Err(Trouble::failed(format!(
             "no haul tunnel of yours is running: none answers in {}",
             harmless(&folder.display().to_string())
         ))
         .hint("one of another user, or started without XDG_RUNTIME_DIR, is asked by --admin ADDRESS, if it has an --admin")),
-        ([], [pid, ..]) => Err(Trouble::failed("none of your haul tunnels answers").hint(format!(
-            "one that was stopped goes on with `kill -CONT {pid}`; one that hangs is ended with `kill -9 {pid}`"
-        ))),
+        ([], true) => {
+            let trouble = Trouble::failed("none of your haul tunnels answers");
+            Err(match own.hangs {
+                Some(pid) => trouble.hint(format!(
+                    "one that was stopped goes on with `kill -CONT {pid}`; one that hangs is ended with `kill -9 {pid}`"
+                )),
+                None => trouble,
+            })
+        }
         _ => Ok(own),
     }
 }
 
 impl Own {
-    /// Keeps what one says, or tells that it does not.
-    fn add(&mut self, (pid, path): (u32, &Path), asked: Result<Status, AskError>) {
-        match asked {
+    /// Keeps what one says, or tells that it does not. Its file has the number of its process in the name.
+    fn add(&mut self, (named, path): (u32, &Path), asked: Asked) {
+        match asked.answer {
             Ok(status) => self.told.push(status),
             // Whoever listened there has died. What is left is removed; that it cannot be harms nobody.
             Err(AskError::Io(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                let _ = std::fs::remove_file(path);
+                if !is_new(path) {
+                    let _ = std::fs::remove_file(path);
+                }
             }
             // It has ended meanwhile.
             Err(AskError::Io(error)) if is_gone(&error) => {}
             Err(error) => {
-                self.silent.push(pid);
+                self.is_part = true;
+                if matches!(error, AskError::Silent) {
+                    // A name is not enough for a kill: it may be of another machine, or of nobody.
+                    let known = asked.process.filter(|process| *process == named);
+                    self.hangs = self.hangs.or(known);
+                }
                 let place = harmless(&path.display().to_string());
                 let said = message::chain(&error);
-                note(&warning_text(&format!("process {pid}: {said} ({place})")));
+                note(&warning_text(&format!("process {named}: {said} ({place})")));
             }
         }
     }
+}
+
+/// Whether a socket's file has just been made: between bind(2) and listen(2) a tunnel that begins answers as a dead one does.
+fn is_new(path: &Path) -> bool {
+    let made = path.symlink_metadata().and_then(|meta| meta.modified());
+    // One of the future has no age: the clock was set back, and so it is not known.
+    made.is_ok_and(|made| made.elapsed().map_or(true, |age| age < NEW))
 }
 
 /// Whether whoever was asked has ended.

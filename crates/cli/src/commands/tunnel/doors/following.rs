@@ -4,11 +4,11 @@
 //! the way of a new one, as 9993 in that of *:9993: such a one is closed first, and opened again if the new one cannot be had after all.
 //! Connections are not touched by any of this.
 
-use haul_service::listen::{Address, Local};
+use haul_service::listen::{Address, SocketFile};
 
 use super::{Doors, Opened, Shown, Trouble, name, tunnel};
 use crate::commands::service::taken::meets;
-use crate::commands::tunnel::change::Change;
+use crate::commands::tunnel::change::{Change, Order, same_port};
 use crate::settings::Planned;
 
 /// What came of settings that were read again.
@@ -46,42 +46,31 @@ impl Doors {
         let wanted: Vec<&Address> = planned.iter().map(|planned| &planned.listen).collect();
         let change = Change::between(&are, &wanted);
         let new: Vec<&Planned> = change.open.iter().map(|at| &planned[*at]).collect();
-        let in_the_way = self.in_the_way(&change.close, &new);
-        let begun = match in_the_way.is_empty() {
+        self.are_handed(&new)?;
+        let is_met = |old: usize, new: usize| self.open[old].is_met(&planned[new]);
+        // What is taken of handed sockets is gone for good if another address cannot be had.
+        let is_handed = |new: usize| matches!(planned[new].listen, Address::Systemd { .. });
+        let order = change.order(is_met, is_handed);
+        let begun = match order.first.is_empty() {
             true => self.begin(&new, &[])?,
-            false => self.begin_instead(&new, &in_the_way).await?,
+            false => self.begin_instead(&new, &order).await?,
         };
         Ok(self.settle(change, planned, begun))
     }
 
-    /// Those of the ones that are to go beside which some new one cannot be. A socket that was handed over is whoever's who did it.
-    fn in_the_way(&self, going: &[usize], new: &[&Planned]) -> Vec<usize> {
-        let is = |old: &Opened| {
-            !matches!(old.planned.listen, Address::Systemd { .. })
-                && new.iter().any(|new| is_met(new, &old.locals))
-        };
-        let going = going.iter().copied();
-        going.filter(|at| is(&self.open[*at])).collect()
-    }
-
-    /// Opens these after some others were closed: first those that need not wait for that, so that their mistakes close nothing.
+    /// Opens these after some others were closed: first those that need not wait for that.
     async fn begin_instead(
         &mut self,
         new: &[&Planned],
-        going: &[usize],
+        order: &Order,
     ) -> Result<Vec<Opened>, NotFollowed> {
-        let waits = |new: &Planned| {
-            // What is taken of handed sockets is gone for good if another address cannot be had.
-            matches!(new.listen, Address::Systemd { .. })
-                || going.iter().any(|at| is_met(new, &self.open[*at].locals))
-        };
-        let order: Vec<bool> = new.iter().map(|new| waits(new)).collect();
         let of = |kind: bool| {
-            let some = new.iter().zip(&order).filter(|(_, waits)| **waits == kind);
+            let some = new.iter().zip(&order.waits);
+            let some = some.filter(|(_, waits)| **waits == kind);
             some.map(|(new, _)| *new).collect::<Vec<_>>()
         };
         let at_once = self.begin(&of(false), &[])?;
-        for at in going {
+        for at in &order.first {
             let old = &mut self.open[*at];
             old.door.close();
             old.door.gone().await;
@@ -90,7 +79,7 @@ impl Doors {
         match self.begin(&of(true), &at_once) {
             Ok(later) => {
                 let (mut at_once, mut later) = (at_once.into_iter(), later.into_iter());
-                let each = order.into_iter().filter_map(|waits| match waits {
+                let each = order.waits.iter().filter_map(|waits| match waits {
                     true => later.next(),
                     false => at_once.next(),
                 });
@@ -98,7 +87,7 @@ impl Doors {
             }
             Err(why) => {
                 at_once.iter().for_each(|opened| opened.door.close());
-                let lost = self.open_again(going);
+                let lost = self.open_again(&order.first);
                 Err(NotFollowed { why, lost })
             }
         }
@@ -158,18 +147,13 @@ impl Doors {
     }
 }
 
-/// Whether an address cannot be listened on beside these.
-fn is_met(new: &Planned, locals: &[Local]) -> bool {
-    locals.iter().any(|local| meets(&new.listen, local))
-}
-
-/// The address with the port that was found for it.
-fn same_port(listen: &Address, locals: &[Local]) -> Address {
-    match (listen, locals.first()) {
-        (Address::Tcp { host, .. }, Some(Local::Tcp(local))) => Address::Tcp {
-            host: host.clone(),
-            port: local.port(),
-        },
-        _ => listen.clone(),
+impl Opened {
+    /// Whether that cannot be listened on beside this, and can be after this was closed. A socket that was handed over is whoever's who did
+    /// it; where a file was put in the place of ours, that one is in the way, and closing would only lose what is open.
+    fn is_met(&self, new: &Planned) -> bool {
+        let is_ours = !matches!(self.planned.listen, Address::Systemd { .. });
+        is_ours
+            && self.locals.iter().any(|local| meets(&new.listen, local))
+            && self.files.iter().flatten().all(SocketFile::is_there)
     }
 }

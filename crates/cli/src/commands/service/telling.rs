@@ -1,0 +1,10 @@
+//! What a server tells while it runs or ends: on a thread that may wait, for standard error may be a pipe that nobody reads.
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::message::note;
+
+/// Begins to print a line. Whoever wants it printed before something else waits for that; dropped, it is printed if it can be.
+pub(crate) fn tell(line: String) -> JoinHandle<()> {
+    spawn_blocking(move || note(&line))
+}
