@@ -308,13 +308,7 @@ fn pin(told: &Resolve) -> connector::Pin {
 fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
     let rules = match &args.proxy {
         Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
-        None => ProxyRules::from_environment(|name| std::env::var(name).ok()).map_err(
-            |(name, error)| {
-                SettingError::new(format!("the variable {name} cannot be used"))
-                    .because(error)
-                    .hint("--proxy '' goes without")
-            },
-        )?,
+        None => ProxyRules::from_environment(|name| std::env::var(name).ok()),
     };
     let no_proxy = args.by_proxy.no_proxy.clone().unwrap_or(rules.no_proxy);
     proxies::completed(args, ProxyRules { no_proxy, ..rules })
