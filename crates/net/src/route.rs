@@ -8,7 +8,7 @@ use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 
 /// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
-/// client that follows from scheme and host.
+/// client that follows from scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Route {
     /// Whether there is TLS with the origin.

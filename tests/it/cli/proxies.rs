@@ -116,6 +116,12 @@ async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
     warned
         .assert_code(0)
         .assert_says("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
+    let upper = dead().with("NO_PROXY", list).get(&url, &[]).await;
+    upper.assert_says("warning: the variable NO_PROXY: ");
+    // What other programs take costs no warning.
+    let common = dead().with("no_proxy", "192.168.*,a.test:80,127.*");
+    let ran = common.get(&url, &[]).await;
+    assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
     let quiet = dead().with("no_proxy", list).get(&url, &["-q"]).await;
     assert_eq!(quiet.assert_code(0).stderr, "");
     let refused = dead().get(&url, &["--no-proxy", list]).await;

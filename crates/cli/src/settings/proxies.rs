@@ -1,6 +1,6 @@
 //! What stands beside a proxy, by flags that several commands have: certificates, and header fields of a CONNECT.
 
-use haul_net::{NoProxy, Proxy, ProxyRules, ProxyScheme, ProxyTls};
+use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 
 use super::tls::{Names, by_flag, client_tls};
@@ -49,9 +49,10 @@ pub(super) fn fields<'a>(
 }
 
 /// What of the variable is no host, as a warning each. A flag's list holds nothing of that kind.
-pub(crate) fn left_out(list: &NoProxy) -> impl Iterator<Item = String> + '_ {
-    let unusable = list.unusable().iter();
-    unusable.map(|error| format!("the variable no_proxy: {error}; it is left out"))
+pub(crate) fn left_out(rules: &ProxyRules) -> impl Iterator<Item = String> + '_ {
+    let name = rules.no_proxy_variable.unwrap_or("no_proxy");
+    let unusable = rules.no_proxy.unusable().iter();
+    unusable.map(move |error| format!("the variable {name}: {error}; it is left out"))
 }
 
 /// The proxies of `haul get`, with what its flags say of them.

@@ -17,6 +17,8 @@ pub struct ProxyRules {
     pub https: Option<Result<Proxy, UnusableProxy>>,
     /// Hosts that are reached directly.
     pub no_proxy: NoProxy,
+    /// The variable that names these, for messages.
+    pub no_proxy_variable: Option<&'static str>,
 }
 
 /// A variable of the environment that should name a proxy, and does not. Its text is not repeated: it may hold a password.
@@ -37,7 +39,7 @@ impl ProxyRules {
         Self {
             http: Some(Ok(proxy.clone())),
             https: Some(Ok(proxy)),
-            no_proxy: NoProxy::default(),
+            ..Self::default()
         }
     }
 
@@ -58,11 +60,12 @@ impl ProxyRules {
             });
             Some(named.map_err(|error| UnusableProxy { variable, error }))
         };
-        let no_proxy = first(&["no_proxy", "NO_PROXY"]).map(|(_, text)| NoProxy::parse(&text));
+        let no_proxy = first(&["no_proxy", "NO_PROXY"]);
         Self {
             http: proxy(&["http_proxy", "all_proxy", "ALL_PROXY"]),
             https: proxy(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]),
-            no_proxy: no_proxy.unwrap_or_default(),
+            no_proxy_variable: no_proxy.as_ref().map(|(name, _)| *name),
+            no_proxy: no_proxy.map_or_else(NoProxy::default, |(_, text)| NoProxy::parse(&text)),
         }
     }
 
@@ -72,10 +75,9 @@ impl ProxyRules {
     /// The variable that should name it, where that cannot be used.
     pub fn for_url(&self, url: &Url) -> Result<Option<&Proxy>, &UnusableProxy> {
         let host = url.host_str().unwrap_or_default();
-        if self
-            .no_proxy
-            .matches(host.trim_start_matches('[').trim_end_matches(']'))
-        {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = url.port_or_known_default().unwrap_or_default();
+        if self.no_proxy.matches(host, port) {
             return Ok(None);
         }
         let proxy = match url.scheme() {

@@ -53,7 +53,8 @@ pub(super) struct Chosen {
 impl Way {
     /// By which way a target is reached, for people.
     pub(crate) fn to(&self, target: Option<&Target>) -> String {
-        let is_straight = target.is_some_and(|target| self.no_proxy.matches(&target.host));
+        let is_straight =
+            target.is_some_and(|target| self.no_proxy.matches(&target.host, target.port));
         match self.proxies.is_empty() || is_straight {
             true => "directly".to_owned(),
             false => format!("via {}", self.proxies),
@@ -73,7 +74,7 @@ impl Ways<'_> {
         let chosen = Chosen {
             is_spared: wishes.proxies.is_none()
                 && matches!(rules.https, Some(Err(_)))
-                && target.is_some_and(|target| listed.matches(&target.host)),
+                && target.is_some_and(|target| listed.matches(&target.host, target.port)),
             wishes: on_the_way(wishes),
         };
         if let Some((_, made)) = self.made.iter().find(|(known, _)| *known == chosen) {
@@ -88,13 +89,13 @@ impl Ways<'_> {
         let wishes = &chosen.wishes;
         let proxies = match chosen.is_spared {
             true => Vec::new(),
-            false => self.proxies(wishes, rules.https)?,
+            false => self.proxies(wishes, rules.https.clone())?,
         };
         let no_proxy = match &wishes.no_proxy {
             Some(wished) => wished.clone(),
             None => {
                 if !proxies.is_empty() {
-                    self.warn_of(&rules.no_proxy);
+                    self.warn_of(&rules);
                 }
                 rules.no_proxy
             }
@@ -128,8 +129,8 @@ impl Ways<'_> {
     }
 
     /// Tells once what of the variable is left out.
-    fn warn_of(&mut self, list: &NoProxy) {
-        for warning in left_out(list) {
+    fn warn_of(&mut self, rules: &ProxyRules) {
+        for warning in left_out(rules) {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
