@@ -121,15 +121,21 @@ impl TunnelSettings {
         told.warmth_is_used(is_warm)?;
         let mut warnings = told.warnings();
         warnings.append(&mut ways.warnings);
-        let besides = besides(&tunnels);
         let allowed = limits::open_files();
-        let most = Most::of(told.running.max_connections, besides, allowed);
-        warnings.extend(most.warning(besides, allowed));
+        let most = Most::of(told.running.max_connections, besides(&tunnels), allowed);
         Ok(Self {
             tunnels,
             running: told.running.settled(args.running.quiet, most)?,
             warnings,
         })
+    }
+}
+
+impl TunnelSettings {
+    /// Whether there is room for these tunnels beside as many connections as the engine takes, which is settled at its start.
+    pub(crate) fn room(&self, engine: &RunningSettings) -> Option<String> {
+        let most = engine.max_connections;
+        most.warning(besides(&self.tunnels), limits::open_files())
     }
 }
 
