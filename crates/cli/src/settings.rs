@@ -2,6 +2,7 @@
 
 mod batch;
 mod credentials;
+mod error;
 mod few;
 mod proxies;
 mod said;
@@ -10,7 +11,6 @@ mod serve;
 mod tls;
 mod tunnel;
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use haul_net::{ClientConfig, ConnectorConfig, Family, ProxyRules, connector};
@@ -22,10 +22,10 @@ use url::Url;
 use crate::args::{
     AddressArgs, ConnectionArgs, Field, GetArgs, HttpUrl, Resolve, UrlText, ValueError,
 };
-use crate::exit::Exit;
 use crate::sources::Source;
 pub(crate) use batch::{Many, destination};
 use credentials::credentials;
+pub(crate) use error::SettingError;
 pub(crate) use few::Few;
 pub(crate) use proxies::left_out;
 pub(crate) use said::{By, Said};
@@ -33,64 +33,6 @@ pub(crate) use secrets::{exposed, signing_key};
 pub(crate) use serve::{ServeSettings, TlsSettings, Who};
 use tls::tls;
 pub(crate) use tunnel::{Passwords, Planned, RunningSettings, StdioSettings, TunnelSettings};
-
-/// A setting that cannot be used, or a question about one that a signal ended.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(crate) struct SettingError {
-    /// What is wrong.
-    text: String,
-    /// What to do about it.
-    hint: Option<Cow<'static, str>>,
-    /// How the program ends.
-    exit: Exit,
-    /// What said so.
-    #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl SettingError {
-    fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            hint: None,
-            exit: Exit::Usage,
-            source: None,
-        }
-    }
-
-    fn because(self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self {
-            source: Some(source.into()),
-            ..self
-        }
-    }
-
-    fn hint(self, hint: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
-    }
-
-    /// A signal came before all settings were known.
-    fn interrupted() -> Self {
-        Self {
-            exit: Exit::Interrupted,
-            ..Self::new("interrupted")
-        }
-    }
-
-    /// How the program ends.
-    pub(crate) fn exit(&self) -> Exit {
-        self.exit
-    }
-
-    /// What to do about it, where that is known.
-    pub(crate) fn advice(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-}
 
 /// What `haul get` was told, resolved.
 #[derive(Debug)]
@@ -308,13 +250,7 @@ fn pin(told: &Resolve) -> connector::Pin {
 fn proxy(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
     let rules = match &args.proxy {
         Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
-        None => ProxyRules::from_environment(|name| std::env::var(name).ok()).map_err(
-            |(name, error)| {
-                SettingError::new(format!("the variable {name} cannot be used"))
-                    .because(error)
-                    .hint("--proxy '' goes without")
-            },
-        )?,
+        None => ProxyRules::from_environment(|name| std::env::var(name).ok()),
     };
     let no_proxy = args.by_proxy.no_proxy.clone().unwrap_or(rules.no_proxy);
     proxies::completed(args, ProxyRules { no_proxy, ..rules })

@@ -58,6 +58,8 @@ pub enum Kind {
     ConnectTimeout(String),
     /// There are connections, and they were full of other requests for too long.
     NoRoom(String),
+    /// The proxy on the way is that of this variable, which cannot be used.
+    UnusableProxy(&'static str),
     /// The proxy would not connect us; the status it gave, where it is an HTTP proxy.
     ProxyRefused(Option<StatusCode>),
     /// The proxy wants credentials, or others.
@@ -203,6 +205,7 @@ impl Error {
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
             | Kind::NoAddress(..)
+            | Kind::UnusableProxy(_)
             | Kind::ProxyAuth(_)
             | Kind::NotSocks
             | Kind::Tls(_)
@@ -228,6 +231,7 @@ impl fmt::Display for Error {
                 None => write!(f, "no connection to {peer} in time"),
             },
             Kind::NoRoom(peer) => write!(f, "the connections to {peer} had no room in time"),
+            Kind::UnusableProxy(variable) => write!(f, "the variable {variable} cannot be used"),
             Kind::ProxyRefused(status) => return self.refused(f, *status),
             Kind::ProxyAuth(realm) => return self.unwelcome(f, realm.as_deref()),
             Kind::NotSocks => {

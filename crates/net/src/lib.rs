@@ -46,7 +46,7 @@ pub use error::{ConfigError, Error, Kind, TlsProblem, Via};
 pub use haul_plan::{Http, Offer};
 pub use no_proxy::{NoProxy, NoProxyError};
 pub use offered::Peer;
-pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource};
+pub use proxy::{Proxy, ProxyError, ProxyRules, ProxyScheme, ProxySource, UnusableProxy};
 pub use records::Records;
 pub use refusal::Refusal;
 pub use request::is_framing;

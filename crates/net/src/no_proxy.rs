@@ -7,11 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::Host;
 
-/// Hosts that are reached directly: names with all below them, addresses, networks, or `*`.
+use crate::connector::port_number;
+
+/// Hosts that are reached directly: names with all below them, addresses, networks, or `*`; at all of their ports, or at one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NoProxy {
-    /// What can be used.
-    items: Vec<Item>,
+    /// What can be used, each with its only port, if it has one.
+    items: Vec<(Item, Option<u16>)>,
     /// What cannot.
     unusable: Vec<NoProxyError>,
 }
@@ -48,9 +50,12 @@ pub enum NoProxyError {
     /// Brackets around something else, or one alone.
     #[error("{0:?} has brackets, and in them there is no IPv6 address")]
     Brackets(String),
-    /// A host with a port.
-    #[error("{0:?} has a port: a host is reached without a proxy at all of its ports")]
+    /// What should be a port is none.
+    #[error("{0:?}: the port is no number from 1 to 65535")]
     Port(String),
+    /// An address with the interface that leads to it.
+    #[error("{0:?} has a zone, which no URL's host has: leave out the % and what follows it")]
+    Zone(String),
     /// No name.
     #[error("{0:?} is no host: a name, an address, or a network as 10.0.0.0/8")]
     Host(String),
@@ -77,16 +82,19 @@ impl NoProxy {
         &self.unusable
     }
 
-    /// Whether a host (without brackets) is reached directly.
+    /// Whether a host (without brackets) is reached directly at this port.
     #[must_use]
-    pub fn matches(&self, host: &str) -> bool {
+    pub fn matches(&self, host: &str, port: u16) -> bool {
         // The usual case, asked for every request of a batch.
         if self.items.is_empty() {
             return false;
         }
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         let address: Option<IpAddr> = host.parse().ok();
-        self.items.iter().any(|item| item.matches(&host, address))
+        let mut items = self.items.iter();
+        items.any(|(item, only)| {
+            only.is_none_or(|only| only == port) && item.matches(&host, address)
+        })
     }
 }
 
@@ -103,13 +111,27 @@ impl Item {
     }
 }
 
-fn item(text: &str) -> Result<Item, NoProxyError> {
+/// A host, perhaps with a port, as Go's programs take it.
+fn item(text: &str) -> Result<(Item, Option<u16>), NoProxyError> {
+    if text.contains('@') || text.contains("://") {
+        return Err(NoProxyError::Url);
+    }
+    // Of an IPv6 address without brackets, everything is the address.
+    let with_port = text
+        .rsplit_once(':')
+        .filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let Some((host, port)) = with_port else {
+        return Ok((place(text)?, None));
+    };
+    let port = port_number(port).ok_or_else(|| NoProxyError::Port(text.to_owned()))?;
+    Ok((place(host)?, Some(port)))
+}
+
+/// A host without a port.
+fn place(text: &str) -> Result<Item, NoProxyError> {
     let wrong = || text.to_owned();
     if text == "*" {
         return Ok(Item::All);
-    }
-    if text.contains('@') || text.contains("://") {
-        return Err(NoProxyError::Url);
     }
     if let Some((address, bits)) = text.split_once('/') {
         let address = address_of(address).ok_or_else(|| NoProxyError::Network(wrong()))?;
@@ -121,11 +143,14 @@ fn item(text: &str) -> Result<Item, NoProxyError> {
     if let Some(address) = address_of(text) {
         return Ok(Item::Network(address, width(address)));
     }
-    if text.contains(['[', ']']) && !text.contains("]:") {
-        return Err(NoProxyError::Brackets(wrong()));
+    if let Some((network, bits)) = octets(text) {
+        return Ok(Item::Network(IpAddr::V4(network), bits));
     }
-    if text.contains(':') {
-        return Err(NoProxyError::Port(wrong()));
+    if has_zone(text) {
+        return Err(NoProxyError::Zone(wrong()));
+    }
+    if text.contains(['[', ']']) {
+        return Err(NoProxyError::Brackets(wrong()));
     }
     let name = text.strip_prefix("*.").unwrap_or(text).trim_matches('.');
     if name.contains('*') {
@@ -156,6 +181,28 @@ fn address_of(text: &str) -> Option<IpAddr> {
     }
 }
 
+/// `192.168.*`: the octets that all addresses of a network begin with.
+fn octets(text: &str) -> Option<(Ipv4Addr, u32)> {
+    let mut stem = text;
+    while let Some(before) = stem.strip_suffix(".*") {
+        stem = before;
+    }
+    let given = stem.split('.').count();
+    if stem.len() == text.len() || text.split('.').count() > 4 || given > 3 {
+        return None;
+    }
+    let network = format!("{stem}{}", ".0".repeat(4 - given)).parse().ok()?;
+    Some((network, u32::try_from(given).ok()? * u8::BITS))
+}
+
+/// `fe80::1%eth0`.
+fn has_zone(text: &str) -> bool {
+    let inner = text.strip_prefix('[').unwrap_or(text);
+    inner
+        .split_once('%')
+        .is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok())
+}
+
 /// Bits of an address.
 fn width(address: IpAddr) -> u32 {
     match address {
@@ -181,60 +228,4 @@ fn is_in((network, bits): (IpAddr, u32), address: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_can_be_used_is_used_whatever_stands_between() {
-        let list = NoProxy::parse(
-            " ,a.test,, .b.test\t*.c.test,10.0.0.0/8,[fd00::1],fd01::/16,Bücher.test, ",
-        );
-        assert_eq!(list.unusable(), []);
-        for host in [
-            "a.test",
-            "X.A.test.",
-            "b.test",
-            "x.c.test",
-            "10.9.8.7",
-            "fd00::1",
-            "fd01::5",
-            "xn--bcher-kva.test",
-        ] {
-            assert!(list.matches(host), "{host}");
-        }
-        for host in ["ba.test", "11.0.0.1", "fd02::1", "test", "", "."] {
-            assert!(!list.matches(host), "{host}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_told_apart_and_hides_nothing_else() {
-        use NoProxyError as E;
-        let bits = |text: &str, most| E::Bits(text.into(), most);
-        for (text, error) in [
-            ("1.2.3.4/99", bits("1.2.3.4/99", 32)),
-            ("1.2.3.4/", bits("1.2.3.4/", 32)),
-            ("1.2.3.4/+8", bits("1.2.3.4/+8", 32)),
-            ("fd00::/129", bits("fd00::/129", 128)),
-            ("a.test/8", E::Network("a.test/8".into())),
-            ("1.2.3/8", E::Network("1.2.3/8".into())),
-            ("[::1", E::Brackets("[::1".into())),
-            ("[a.test]", E::Brackets("[a.test]".into())),
-            ("a.test:80", E::Port("a.test:80".into())),
-            ("[::1]:80", E::Port("[::1]:80".into())),
-            ("192.168.", E::Address("192.168.".into())),
-            ("1.2.3.400", E::Address("1.2.3.400".into())),
-            ("192.168.*", E::Star("192.168.*".into())),
-            ("*a.test", E::Star("*a.test".into())),
-            ("http://me:s3cret@a.test", E::Url),
-            ("me:s3cret@a.test", E::Url),
-            (".", E::Host(".".into())),
-            ("a%2etest", E::Host("a%2etest".into())),
-            ("<local>", E::Host("<local>".into())),
-        ] {
-            let list = NoProxy::parse(&format!("a.test,{text},b.test"));
-            assert_eq!(list.unusable(), [error], "{text}");
-            assert!(list.matches("b.test") && !list.matches("c.test"), "{text}");
-        }
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::auth::Login;
 use crate::tls::ProxyTls;
-pub use rules::ProxyRules;
+pub use rules::{ProxyRules, UnusableProxy};
 pub use written::ProxyError;
 
 /// How a proxy is spoken to.

@@ -188,7 +188,7 @@ mod tests {
         };
         let way = Way {
             forward,
-            ..Way::to(&url, &given, &config)
+            ..Way::to(&url, &given, &config).unwrap()
         };
         let request = request(&config, &way, &fetch, &AllShown::default());
         request.unwrap().headers().clone()

@@ -3,11 +3,12 @@
 use url::Url;
 
 use crate::client::ClientConfig;
+use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
 use crate::standing::Standing;
 
 /// Where a connection leads: requests with equal routes can share it. Which proxy is in between need not be said: within one
-/// client that follows from scheme and host.
+/// client that follows from scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Route {
     /// Whether there is TLS with the origin.
@@ -35,18 +36,24 @@ pub(crate) struct Way<'a> {
 
 impl<'a> Way<'a> {
     /// The way to a URL, where the user gave `given`.
-    pub(crate) fn to(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Self {
-        let proxy = config.proxy.for_url(url);
+    ///
+    /// # Errors
+    /// The variable that should name the proxy on it names none.
+    pub(crate) fn to(url: &'a Url, given: &Url, config: &'a ClientConfig) -> Result<Self, Error> {
+        let proxy = config.proxy.for_url(url).map_err(|unusable| {
+            let kind = Kind::UnusableProxy(unusable.variable);
+            Error::new(kind, url).because(unusable.error.clone())
+        })?;
         let forward = url.scheme() == "http"
             && proxy.is_some_and(|proxy| {
                 matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https)
             });
-        Self {
+        Ok(Self {
             url,
             standing: Standing::of(url, given),
             proxy,
             forward,
-        }
+        })
     }
 
     /// Whether there is TLS with the origin.
@@ -88,7 +95,7 @@ mod tests {
 
     fn route(config: &ClientConfig, url: &str, given: &str) -> Route {
         let (url, given) = (url.parse().unwrap(), given.parse().unwrap());
-        Way::to(&url, &given, config).route(config)
+        Way::to(&url, &given, config).unwrap().route(config)
     }
 
     #[test]

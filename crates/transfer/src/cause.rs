@@ -54,6 +54,7 @@ fn transport(kind: &Kind) -> String {
         Kind::Resolve(_) => "the name cannot be resolved",
         Kind::Connect(_) => "cannot connect",
         Kind::ConnectTimeout(_) => "no connection in time",
+        Kind::UnusableProxy(variable) => return format!("{variable} cannot be used"),
         Kind::ProxyRefused(Some(status)) => return format!("the proxy answered {status}"),
         Kind::ProxyRefused(None) => "the proxy refused",
         Kind::ProxyAuth(_) => "the proxy wants credentials",

@@ -355,6 +355,11 @@ impl GetError {
             | Self::Archive { .. }
             | Self::Local { .. } => Class::LocalIo,
             Self::Transport { source, .. } if source.is_shortage() => Class::LocalIo,
+            Self::Transport { source, .. }
+                if matches!(source.kind(), haul_net::Kind::UnusableProxy(_)) =>
+            {
+                Class::Usage
+            }
             Self::Interrupted { .. } => Class::Interrupted,
             _ => Class::Network,
         }

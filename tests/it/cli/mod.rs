@@ -21,6 +21,7 @@ mod messages;
 mod mirrors;
 mod network;
 mod output;
+mod proxies;
 mod refusals;
 mod results;
 #[cfg(unix)]

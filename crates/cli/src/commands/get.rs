@@ -110,7 +110,7 @@ async fn download(args: &GetArgs, settings: GetSettings, keeping: Keeping) -> Ex
     }
     let proxies = &client.proxy;
     let has_proxy = proxies.http.is_some() || proxies.https.is_some();
-    for warning in left_out(&proxies.no_proxy).filter(|_| has_proxy && !quiet) {
+    for warning in left_out(proxies).filter(|_| has_proxy && !quiet) {
         screen.warn(Duration::ZERO, &warning);
     }
     let done = match task {

@@ -107,6 +107,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         }
         Kind::NoAddress(_, Family::V4) => "leave out -4/--ipv4",
         Kind::NoAddress(..) => "leave out -6/--ipv6",
+        Kind::UnusableProxy(_) => "--proxy '' goes without, --proxy URL names another",
         Kind::ProxyAuth(_) => PROXY_LOGIN,
         Kind::ProxyRefused(_) => match error.refusal() {
             Some(Refusal::Unreachable) => "is the target up, and its host and port right?",

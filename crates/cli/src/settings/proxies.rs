@@ -1,6 +1,6 @@
 //! What stands beside a proxy, by flags that several commands have: certificates, and header fields of a CONNECT.
 
-use haul_net::{NoProxy, Proxy, ProxyRules, ProxyScheme, ProxyTls};
+use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 
 use super::tls::{Names, by_flag, client_tls};
@@ -49,9 +49,10 @@ pub(super) fn fields<'a>(
 }
 
 /// What of the variable is no host, as a warning each. A flag's list holds nothing of that kind.
-pub(crate) fn left_out(list: &NoProxy) -> impl Iterator<Item = String> + '_ {
-    let unusable = list.unusable().iter();
-    unusable.map(|error| format!("the variable no_proxy: {error}; it is left out"))
+pub(crate) fn left_out(rules: &ProxyRules) -> impl Iterator<Item = String> + '_ {
+    let name = rules.no_proxy_variable.unwrap_or("no_proxy");
+    let unusable = rules.no_proxy.unusable().iter();
+    unusable.map(move |error| format!("the variable {name}: {error}; it is left out"))
 }
 
 /// The proxies of `haul get`, with what its flags say of them.
@@ -63,15 +64,16 @@ pub(super) fn completed(
     let is_given = names.by().is_some() || names.insecure;
     let tls = is_given.then(|| tls(names)).transpose()?;
     let fields = fields("--proxy-header", args.proxy_headers.iter())?;
-    let mut proxies: Vec<&mut Proxy> = [&mut rules.http, &mut rules.https]
-        .into_iter()
-        .flatten()
-        .collect();
-    if tls.is_some() && !proxies.iter().any(|proxy| is_secure(proxy)) {
+    let named = [&mut rules.http, &mut rules.https].into_iter().flatten();
+    let (readable, unreadable): (Vec<_>, Vec<_>) = named.partition(|named| named.is_ok());
+    // Of one that cannot be read nothing is known: whoever needs it is told so.
+    let is_known = unreadable.is_empty();
+    let mut proxies: Vec<&mut Proxy> = readable.into_iter().flatten().collect();
+    if tls.is_some() && is_known && !proxies.iter().any(|proxy| is_secure(proxy)) {
         let told = "there is no TLS with the proxy, and so nothing for certificates";
         return Err(SettingError::new(told).hint("https://HOST:PORT is a proxy over TLS"));
     }
-    if !fields.is_empty() && !proxies.iter().any(|proxy| proxy.is_http()) {
+    if !fields.is_empty() && is_known && !proxies.iter().any(|proxy| proxy.is_http()) {
         return Err(
             SettingError::new("--proxy-header, and there is no HTTP proxy")
                 .hint("--proxy http://HOST:PORT names one; -H is for requests"),

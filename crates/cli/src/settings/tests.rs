@@ -190,6 +190,7 @@ fn proxies_and_what_goes_around_them() {
             .client
             .proxy
             .for_url(&url)
+            .unwrap()
             .map(|proxy| proxy.host.clone())
     };
     assert_eq!(

@@ -121,10 +121,8 @@ impl TunnelSettings {
         told.warmth_is_used(is_warm)?;
         let mut warnings = told.warnings();
         warnings.append(&mut ways.warnings);
-        let besides = besides(&tunnels);
         let allowed = limits::open_files();
-        let most = Most::of(told.running.max_connections, besides, allowed);
-        warnings.extend(most.warning(besides, allowed));
+        let most = Most::of(told.running.max_connections, besides(&tunnels), allowed);
         Ok(Self {
             tunnels,
             running: told.running.settled(args.running.quiet, most)?,
@@ -133,19 +131,27 @@ impl TunnelSettings {
     }
 }
 
+impl TunnelSettings {
+    /// Whether there is room for these tunnels beside as many connections as the engine takes, which is settled at its start.
+    pub(crate) fn room(&self, engine: &RunningSettings) -> Option<String> {
+        let most = engine.max_connections;
+        most.warning(besides(&self.tunnels), limits::open_files())
+    }
+}
+
 impl StdioSettings {
-    /// Resolves the arguments for `--stdio`.
+    /// Resolves the arguments for `--stdio` to a target.
     ///
     /// # Errors
     /// As with tunnels that listen.
-    pub(crate) fn resolve(args: &TunnelArgs) -> Result<Self, SettingError> {
+    pub(crate) fn resolve(args: &TunnelArgs, target: &Target) -> Result<Self, SettingError> {
         let told = Told::by(args)?;
         told.listens_nowhere()?;
         let wishes = told.flags.over(&told.config.all);
         told.certificates_are_used(std::iter::once(&wishes))?;
         let passwords = Passwords::default();
         let mut ways = told.ways(&passwords, environment)?;
-        let way = ways.of(&wishes)?;
+        let way = ways.of(&wishes, Some(target))?;
         let mut warnings = told.warnings();
         warnings.append(&mut ways.warnings);
         warnings.extend(told.is_for_listeners());
@@ -169,18 +175,21 @@ fn besides(tunnels: &[Planned]) -> Besides {
 /// A listener that is wanted, of which nothing is wished that is not wished of all unless it says so.
 fn planned(wanted: Wanted, all: &Wishes, ways: &mut Ways<'_>) -> Result<Planned, SettingError> {
     let Wanted { listen, local, .. } = wanted;
+    let target = match &local {
+        Local::Forward(target) => Some(target),
+        Local::Socks | Local::Http => None,
+    };
     let wishes = wanted.wishes.as_ref().unwrap_or(all);
     let ready = wishes.warm.unwrap_or(0);
-    let is_forward = matches!(local, Local::Forward(_));
-    let warm = (ready > 0 && is_forward).then(|| ReserveOptions {
+    let warm = (ready > 0 && target.is_some()).then(|| ReserveOptions {
         ready,
         longest: wishes.warm_idle.unwrap_or(WARM_IDLE),
     });
     let keepalive = haul_net::ConnectorConfig::default().keepalive;
     Ok(Planned {
+        way: ways.of(wishes, target)?,
         listen: listen.value,
         local,
-        way: ways.of(wishes)?,
         warm,
         options: TunnelOptions {
             idle: wishes.idle_timeout.and_then(|time| time.0),

@@ -109,7 +109,7 @@ impl Client {
 
     /// One answer; a 401 and a 407 are answered once each, if there is something to answer with.
     async fn authorized(&self, url: &Url, fetch: &Fetch<'_>) -> Result<Answer, Error> {
-        let way = Way::to(url, fetch.given, &self.shared.config);
+        let way = Way::to(url, fetch.given, &self.shared.config)?;
         let (mut origin_asked, mut proxy_asked) = (false, false);
         loop {
             let (answer, shown) = self.exchange(&way, fetch).await?;

@@ -41,7 +41,7 @@ pub enum ProxyError {
     User,
     /// Something follows the port.
     #[error(
-        "something follows the host and the port; in a login / is written as %2F, ? as %3F, # as %23"
+        "something follows the host and the port; in a login / is written as %2F, ? as %3F, # as %23, \\ as %5C"
     )]
     Path,
 }
@@ -208,10 +208,14 @@ mod tests {
             ("p:1//", E::Path),
             ("http://me:s3/cret@p:1", E::Path),
             ("http://me:3128/cret@p:1", E::Path),
+            ("http://DOM\\me:s3cret@p:1", E::Path),
         ] {
             let told = text.parse::<Proxy>().unwrap_err();
             assert_eq!(told, error, "{text}");
             assert!(!format!("{told}").contains("cret"), "{told}");
         }
+        assert!(ProxyError::Path.to_string().ends_with("\\ as %5C"));
+        let escaped: Proxy = "http://DOM%5Cme:pw@p:1".parse().unwrap();
+        assert_eq!(escaped.login.unwrap().user, "DOM\\me");
     }
 }

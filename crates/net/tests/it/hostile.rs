@@ -215,8 +215,8 @@ proptest! {
         text in pieces(DIRECT, 8),
         host in prop::sample::select(&["a.test", "a.test.", "", ".", "10.1.2.3", "::1", "fd00::1", "é", "*"][..]),
     ) {
-        let _ = NoProxy::parse(&text).matches(host);
-        prop_assert!(!NoProxy::parse("").matches(host));
+        let _ = NoProxy::parse(&text).matches(host, 80);
+        prop_assert!(!NoProxy::parse("").matches(host, 80));
     }
 
     #[test]
@@ -224,7 +224,7 @@ proptest! {
         let expected = host.ends_with(&item);
         let written = format!("{}{}", if dotted { "." } else { "" }, item.join("."));
         let written = if upper { written.to_uppercase() } else { written };
-        prop_assert_eq!(NoProxy::parse(&format!("other.test, {written}")).matches(&host.join(".")), expected);
+        prop_assert_eq!(NoProxy::parse(&format!("other.test, {written}")).matches(&host.join("."), 80), expected);
     }
 
     #[test]
@@ -233,8 +233,8 @@ proptest! {
         let address = Ipv4Addr::from(u32::from(network) ^ flip.map_or(0, |bit| 1 << bit));
         let expected = bits(network)[..width] == bits(address)[..width];
         let direct = NoProxy::parse(&format!("{network}/{width}"));
-        prop_assert_eq!(direct.matches(&address.to_string()), expected);
+        prop_assert_eq!(direct.matches(&address.to_string(), 80), expected);
         let mapped = format!("{}/{}", network.to_ipv6_mapped(), width + 96);
-        prop_assert_eq!(NoProxy::parse(&mapped).matches(&address.to_ipv6_mapped().to_string()), expected);
+        prop_assert_eq!(NoProxy::parse(&mapped).matches(&address.to_ipv6_mapped().to_string(), 80), expected);
     }
 }

@@ -166,7 +166,7 @@ impl Upstream {
 
     /// The ways to a target.
     fn order(&self, target: &Target) -> Vec<Way> {
-        match self.no_proxy.matches(&target.host) {
+        match self.no_proxy.matches(&target.host, target.port) {
             true => vec![Way::Straight],
             false => self.state().order(self.epoch.elapsed()),
         }

@@ -12,6 +12,7 @@ mod http_listener;
 mod lifetimes;
 mod logins;
 mod passed_on;
+mod passed_on_logins;
 mod refusals;
 mod socks_listener;
 mod tls;

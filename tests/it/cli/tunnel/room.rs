@@ -64,3 +64,24 @@ async fn e11_few_open_files_are_told_of_at_the_start_and_each_connection_that_fi
     drop(clients);
     tunnel.end().await.assert_code(0);
 }
+
+/// The limit is of the start: it is that one which the new settings may have no room for.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_settings_that_leave_less_room_are_told_of_by_the_limit_that_holds() {
+    let haul = Haul::new();
+    let file = "proxy = \"127.0.0.1:1\"\n[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
+    haul.write("t.toml", file);
+    let line = format!(
+        "ulimit -n 64; exec {} tunnel --config t.toml",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut tunnel = listening(haul.start_shell(&line), 1).await;
+    let warned = tunnel.running.until("warning: there is room for ").await;
+    let room = warned.split(' ').find_map(|word| word.parse().ok());
+    let room: usize = room.unwrap();
+    haul.write("t.toml", format!("{file}warm = 20\n"));
+    let says = format!("warning: {room} connections at one time may need ");
+    tunnel.hangs_up(&says).await;
+    tunnel.end().await.assert_code(0);
+}

@@ -217,6 +217,7 @@ impl<'a> Attendant<'a> {
 
     fn warnings(&self, settings: &TunnelSettings, running: &RunningSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
+        warnings.extend(settings.room(running));
         warnings.extend(self.doors.all().iter().flat_map(strangers));
         warnings.extend(as_they_were(&settings.running, running));
         warnings

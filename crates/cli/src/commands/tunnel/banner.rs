@@ -48,7 +48,9 @@ impl Banner {
         for line in &self.lines {
             note(&format!("haul: {}", harmless(line)));
         }
-        for warning in settings.warnings.iter().chain(&self.warnings) {
+        let room = settings.room(&settings.running);
+        let settings = settings.warnings.iter().chain(&room);
+        for warning in settings.chain(&self.warnings) {
             note(&warning_text(&harmless(warning)));
         }
     }

@@ -29,7 +29,7 @@ const FLUSHED_BY: Duration = Duration::from_secs(5);
 
 /// Joins them until both directions have ended.
 pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
-    let settings = StdioSettings::resolve(args)?;
+    let settings = StdioSettings::resolve(args, target)?;
     if !args.running.quiet {
         for warning in &settings.warnings {
             note(&warning_text(&harmless(warning)));

@@ -1,6 +1,6 @@
 //! The proxies on a way: from how they are written to each with its login, header fields and certificates.
 
-use haul_net::{Proxy, ProxyError, ProxyScheme, ProxySource, ProxyTls, Secret};
+use haul_net::{Proxy, ProxyError, ProxyScheme, ProxySource, ProxyTls, Secret, UnusableProxy};
 use http::HeaderMap;
 
 use super::beside::{Place, TlsWish};
@@ -15,12 +15,12 @@ impl Ways<'_> {
     pub(super) fn proxies(
         &self,
         wishes: &Wishes,
-        environment: Option<Proxy>,
+        environment: Option<Result<Proxy, UnusableProxy>>,
     ) -> Result<Vec<Vec<Proxy>>, SettingError> {
         let places = match &wishes.proxies {
             Some(places) => written(places, self.named)?,
             None => {
-                let proxy = environment.ok_or_else(no_proxy)?;
+                let proxy = environment.ok_or_else(no_proxy)?.map_err(unusable)?;
                 vec![vec![(proxy, None)]]
             }
         };
@@ -127,6 +127,12 @@ pub(super) fn written<'a>(
 fn no_proxy() -> SettingError {
     SettingError::new("there is no proxy: -p names none, and no variable either")
         .hint("-p HOST:PORT names one, as do https_proxy and all_proxy; -p '' goes straight")
+}
+
+fn unusable(variable: UnusableProxy) -> SettingError {
+    SettingError::new(variable.to_string())
+        .because(variable.error)
+        .hint("-p HOST:PORT names another, -p '' goes without")
 }
 
 /// A proxy that a flag or the file names, one of so many. Errors never repeat the text: it may hold a password.

@@ -77,28 +77,25 @@ impl Most {
     /// Who allows no more, as the log tells whom it turned away.
     pub(crate) fn by(self) -> String {
         match self {
-            Self::Connections { .. } => "--max-connections".to_owned(),
+            Self::Connections { is_asked: true, .. } => "--max-connections".to_owned(),
+            Self::Connections { .. } => "the default of --max-connections".to_owned(),
             Self::Room { files, .. } => format!("ulimit -n ({files} open files)"),
         }
     }
 
-    /// What whoever started it should know: there is room for few, or not for as many as were asked for.
+    /// What whoever started it should know: there is room for few, or not for as many as there may be. That is so where too many were
+    /// asked for, and where what stands beside them has grown since they were counted.
     pub(super) fn warning(self, besides: Besides, allowed: Option<u64>) -> Option<String> {
         const REMEDY: &str = "ulimit -n N, or LimitNOFILE=N of a systemd unit, allows more";
-        match self {
-            Self::Room { most, files } if most < FEW => Some(format!(
+        let needed = besides.needed(self.connections());
+        match (self, allowed.filter(|allowed| *allowed < needed)) {
+            (Self::Room { most, files }, None) if most < FEW => Some(format!(
                 "there is room for {most} connections at one time, since the system allows {files} open files: {REMEDY}"
             )),
-            Self::Connections {
-                most,
-                is_asked: true,
-            } => {
-                let needed = besides.needed(most);
-                let files = allowed.filter(|allowed| *allowed < needed)?;
-                Some(format!(
-                    "{most} connections may need {needed} open files, and the system allows {files}: {REMEDY}"
-                ))
-            }
+            (most, Some(files)) => Some(format!(
+                "{} connections at one time may need {needed} open files, and the system allows {files}: {REMEDY}",
+                most.connections()
+            )),
             _ => None,
         }
     }
@@ -216,6 +213,24 @@ mod tests {
         assert!(told.contains("1024"), "{told}");
         // Few that were asked for are what was asked for.
         assert_eq!(asked(1, Some(64)), (1, None));
+    }
+
+    #[test]
+    fn what_grows_beside_them_takes_their_room() {
+        let grown = Besides { ready: 100, ..ONE };
+        for most in [unasked(Some(1024)), unasked(Some(140_000))] {
+            let allowed = ONE.needed(most.connections());
+            assert_eq!(most.warning(ONE, Some(allowed)), None);
+            let told = most.warning(grown, Some(allowed)).unwrap();
+            let says = format!("{} connections at one time may", most.connections());
+            assert!(told.starts_with(&says), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_flag_is_named_as_it_was_or_was_not_given() {
+        assert_eq!(Most::of(Some(7), ONE, None).by(), "--max-connections");
+        assert_eq!(unasked(None).by(), "the default of --max-connections");
     }
 
     #[test]

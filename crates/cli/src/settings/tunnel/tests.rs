@@ -1,6 +1,7 @@
-//! What flags, a file and the environment come to: in [`layers`] what is right, in [`mistakes`] files and in [`lines`] command lines
-//! that are wrong.
+//! What flags, a file and the environment come to: in [`layers`] and [`environment`] what is right, in [`mistakes`] files and
+//! in [`lines`] command lines that are wrong.
 
+mod environment;
 mod layers;
 mod lines;
 mod mistakes;

@@ -36,15 +36,25 @@ pub(super) struct Ways<'a> {
     /// What the environment says of proxies.
     pub(super) environment: Environment,
     /// Those that there are, by what was wished.
-    pub(super) made: Vec<(Wishes, Way)>,
+    pub(super) made: Vec<(Chosen, Way)>,
     /// What of the environment cannot be used, and is no reason to do nothing.
     pub(super) warnings: Vec<String>,
+}
+
+/// What a way is made of: tunnels with the same share it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// What was wished.
+    wishes: Wishes,
+    /// Whether it is straight for want of need: the variable's proxy cannot be used, and its targets are reached without.
+    is_spared: bool,
 }
 
 impl Way {
     /// By which way a target is reached, for people.
     pub(crate) fn to(&self, target: Option<&Target>) -> String {
-        let is_straight = target.is_some_and(|target| self.no_proxy.matches(&target.host));
+        let is_straight =
+            target.is_some_and(|target| self.no_proxy.matches(&target.host, target.port));
         match self.proxies.is_empty() || is_straight {
             true => "directly".to_owned(),
             false => format!("via {}", self.proxies),
@@ -53,25 +63,39 @@ impl Way {
 }
 
 impl Ways<'_> {
-    /// The way that was wished.
-    pub(super) fn of(&mut self, wishes: &Wishes) -> Result<Way, SettingError> {
-        let wishes = on_the_way(wishes);
-        if let Some((_, made)) = self.made.iter().find(|(known, _)| *known == wishes) {
+    /// The way that was wished, to this target or to those that clients name.
+    pub(super) fn of(
+        &mut self,
+        wishes: &Wishes,
+        target: Option<&Target>,
+    ) -> Result<Way, SettingError> {
+        let rules = ProxyRules::from_environment(self.environment);
+        let listed = wishes.no_proxy.as_ref().unwrap_or(&rules.no_proxy);
+        let chosen = Chosen {
+            is_spared: wishes.proxies.is_none()
+                && matches!(rules.https, Some(Err(_)))
+                && target.is_some_and(|target| listed.matches(&target.host, target.port)),
+            wishes: on_the_way(wishes),
+        };
+        if let Some((_, made)) = self.made.iter().find(|(known, _)| *known == chosen) {
             return Ok(made.clone());
         }
-        let way = self.make(&wishes)?;
-        self.made.push((wishes, way.clone()));
+        let way = self.make(&chosen, rules)?;
+        self.made.push((chosen, way.clone()));
         Ok(way)
     }
 
-    fn make(&mut self, wishes: &Wishes) -> Result<Way, SettingError> {
-        let rules = self.rules(wishes.proxies.is_some())?;
-        let proxies = self.proxies(wishes, rules.https)?;
+    fn make(&mut self, chosen: &Chosen, rules: ProxyRules) -> Result<Way, SettingError> {
+        let wishes = &chosen.wishes;
+        let proxies = match chosen.is_spared {
+            true => Vec::new(),
+            false => self.proxies(wishes, rules.https.clone())?,
+        };
         let no_proxy = match &wishes.no_proxy {
             Some(wished) => wished.clone(),
             None => {
                 if !proxies.is_empty() {
-                    self.warn_of(&rules.no_proxy);
+                    self.warn_of(&rules);
                 }
                 rules.no_proxy
             }
@@ -105,30 +129,12 @@ impl Ways<'_> {
     }
 
     /// Tells once what of the variable is left out.
-    fn warn_of(&mut self, list: &NoProxy) {
-        for warning in left_out(list) {
+    fn warn_of(&mut self, rules: &ProxyRules) {
+        for warning in left_out(rules) {
             if !self.warnings.contains(&warning) {
                 self.warnings.push(warning);
             }
         }
-    }
-
-    /// What the environment says; where a proxy is named, nothing of others that may be wrong there.
-    fn rules(&self, is_named: bool) -> Result<ProxyRules, SettingError> {
-        let read = |name: &str| {
-            let is_wanted = match name {
-                "no_proxy" | "NO_PROXY" => true,
-                // For plain requests alone, of which a tunnel makes none.
-                "http_proxy" => false,
-                _ => !is_named,
-            };
-            is_wanted.then(|| (self.environment)(name))?
-        };
-        ProxyRules::from_environment(read).map_err(|(name, error)| {
-            SettingError::new(format!("the variable {name} cannot be used"))
-                .because(error)
-                .hint("-p '' goes without")
-        })
     }
 }
 

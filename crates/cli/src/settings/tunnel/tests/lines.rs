@@ -76,7 +76,8 @@ fn what_means_nothing_to_stdio_is_refused() {
         let Command::Tunnel(args) = line(&format!("--config {config}")).unwrap().command else {
             panic!("another command");
         };
-        StdioSettings::resolve(&args).map(|settings| settings.warnings)
+        let target = args.stdio.clone().unwrap();
+        StdioSettings::resolve(&args, &target).map(|settings| settings.warnings)
     };
     assert_eq!(of("idle-timeout = 5").unwrap(), [""; 0]);
     // What a file says for others does no harm here, and is told of.

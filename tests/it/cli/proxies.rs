@@ -1,0 +1,188 @@
+//! Proxies of `haul get`: who names them, what goes around them, TLS with them.
+
+use haul_lab::{Authority, HttpProxy, Origin, Resource, When, breakage};
+
+use crate::cli::harness::{Haul, content, serve};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn proxies_from_flags_and_from_the_environment() {
+    // To a proxy a request names the whole URL, which is all that an origin needs to play one.
+    let asks = breakage::Login::basic("me", "s3cret").for_proxy();
+    let resource = Resource::new(content()).rule(When::always(), asks.rule());
+    let builder = Origin::builder().resource("http://files.test/f.bin", resource);
+    let proxy = builder
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let through = proxy.url("").replace("http://", "http://me:s3cret@");
+    let url = "http://files.test/f.bin";
+    Haul::new()
+        .get(url, &["--proxy", &through])
+        .await
+        .assert_code(0);
+    assert_eq!(
+        proxy.asked()[1].header("proxy-authorization"),
+        Some("Basic bWU6czNjcmV0")
+    );
+    Haul::new()
+        .with("http_proxy", &through)
+        .get(url, &[])
+        .await
+        .assert_code(0);
+    Haul::new()
+        .with("ALL_PROXY", &through)
+        .get(url, &[])
+        .await
+        .assert_code(0);
+
+    let direct = proxy.url("/f.bin");
+    let dead = || Haul::new().with("http_proxy", "http://127.0.0.1:1");
+    dead()
+        .get(&direct, &["--retries", "0"])
+        .await
+        .assert_code(5)
+        .assert_says("127.0.0.1:1");
+    dead().get(&direct, &["--proxy", ""]).await.assert_code(0);
+    dead()
+        .get(&direct, &["--no-proxy", "127.0.0.0/8"])
+        .await
+        .assert_code(0);
+    dead()
+        .with("no_proxy", "127.0.0.1")
+        .get(&direct, &[])
+        .await
+        .assert_code(0);
+    let wrong = Haul::new()
+        .with("http_proxy", "gopher://me:s3cret@p")
+        .get(&direct, &[])
+        .await;
+    wrong
+        .assert_code(2)
+        .assert_says("the variable http_proxy")
+        .assert_says("hint: --proxy ''");
+    assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
+}
+
+/// A variable was written for other programs too: what of it is wrong is the affair of those who would go that way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_is_not_needed_may_be_written_as_it_likes() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    for (name, text) in [("https_proxy", "corp"), ("HTTPS_PROXY", "ftp://p:1")] {
+        let ran = Haul::new().with(name, text).get(&url, &[]).await;
+        assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
+    }
+    let corp = || Haul::new().with("all_proxy", "corp");
+    corp()
+        .with("no_proxy", "*")
+        .get(&url, &[])
+        .await
+        .assert_code(0);
+    corp()
+        .get(&url, &["--no-proxy", "127.0.0.1"])
+        .await
+        .assert_code(0);
+    corp()
+        .with("http_proxy", "")
+        .get(&url, &[])
+        .await
+        .assert_code(0);
+    for flags in [
+        &[][..],
+        &["--no-proxy", "h.test"],
+        &["--proxy-header", "X: y"],
+    ] {
+        let wrong = corp().get(&url, flags).await;
+        wrong
+            .assert_code(2)
+            .assert_says("the variable all_proxy cannot be used: there is no port");
+    }
+    // A redirect leads to it as well.
+    let away = breakage::status_with(302, "Location", "https://files.test/f".into());
+    let away = serve(Resource::new(content()).rule(When::always(), away)).await;
+    let haul = Haul::new().with("https_proxy", "corp");
+    let ran = haul.get(&away.url("/f.bin"), &[]).await;
+    ran.assert_code(2).assert_says("the variable https_proxy");
+}
+
+/// One word that cannot be used costs none of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_host_among_those_without_a_proxy_is_told_of() {
+    let origin = serve(Resource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let dead = || Haul::new().with("http_proxy", "http://127.0.0.1:1");
+    let list = "10.0.0.0/99,127.0.0.1";
+    let warned = dead().with("no_proxy", list).get(&url, &[]).await;
+    warned
+        .assert_code(0)
+        .assert_says("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
+    let upper = dead().with("NO_PROXY", list).get(&url, &[]).await;
+    upper.assert_says("warning: the variable NO_PROXY: ");
+    // What other programs take costs no warning.
+    let common = dead().with("no_proxy", "192.168.*,a.test:80,127.*");
+    let ran = common.get(&url, &[]).await;
+    assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
+    let quiet = dead().with("no_proxy", list).get(&url, &["-q"]).await;
+    assert_eq!(quiet.assert_code(0).stderr, "");
+    let refused = dead().get(&url, &["--no-proxy", list]).await;
+    refused
+        .assert_code(2)
+        .assert_says("--no-proxy: \"10.0.0.0/99\" is no network");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_with_a_proxy_has_flags_of_its_own() {
+    let (proxys, origins) = (Authority::new(), Authority::new());
+    let origin = Origin::builder()
+        .tls(origins.issue(&["files.test"]).server(None))
+        .resource("/f.bin", Resource::new(content()))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder()
+        .route("files.test:443", origin.address())
+        .tls(proxys.issue(&["127.0.0.1"]).server(None))
+        .start()
+        .await;
+    let haul = Haul::new();
+    let (own, other) = (
+        haul.write("proxy.pem", proxys.pem()),
+        haul.write("origin.pem", origins.pem()),
+    );
+    let at = proxy.url();
+    let get = async |flags: &[&str]| {
+        let flags = [&["--proxy", &at, "--retries", "0", "--overwrite"], flags].concat();
+        haul.get("https://files.test/f.bin", &flags).await
+    };
+    let field = ["--proxy-header", "X-Token: s3cret"];
+    let trusting = ["--proxy-cacert", &own, "--cacert", &other];
+    let ran = get(&[&trusting[..], &field].concat()).await;
+    assert!(!ran.assert_code(0).stderr.contains("s3cret"), "{ran:#?}");
+    assert_eq!(proxy.asked()[0].header("x-token"), Some("s3cret"));
+    assert_eq!(origin.asked()[0].header("x-token"), None);
+    get(&["--proxy-insecure", "--cacert", &other])
+        .await
+        .assert_code(0);
+    // Who trusts anybody as an origin does not trust anybody as the proxy, once that has been spoken of.
+    get(&["--proxy-cacert", &other, "-k"])
+        .await
+        .assert_code(5)
+        .assert_says("hint: --proxy-cacert FILE");
+    get(&["--proxy-cacert", &own])
+        .await
+        .assert_code(5)
+        .assert_says("hint: --cacert FILE");
+    let clear = at.replace("https://", "http://");
+    haul.get(
+        "https://files.test/f.bin",
+        &["--proxy", &clear, "--proxy-insecure"],
+    )
+    .await
+    .assert_code(2)
+    .assert_says("hint: https://HOST:PORT");
+    haul.get(
+        "https://files.test/f.bin",
+        &["--proxy", "", field[0], field[1]],
+    )
+    .await
+    .assert_code(2);
+}
