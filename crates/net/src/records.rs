@@ -104,7 +104,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Records<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        // TLS has said that no more comes. Were TCP to say so, too, proxies between would end both directions, and what the peer still says
+        // would be lost; it does when the stream is dropped.
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 }
 
@@ -112,6 +114,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Records<S> {
 mod tests {
     use std::future::poll_fn;
 
+    use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
 
     use super::*;
@@ -143,6 +146,18 @@ mod tests {
             }
             assert_eq!((left, records.held.capacity()), (0, 0), "{length}");
         }
+    }
+
+    /// TLS says its own end in a record, and what the peer still says is read.
+    #[tokio::test]
+    async fn an_end_is_not_told_below_before_the_stream_is_dropped() {
+        let (near, mut far) = tokio::io::duplex(1 << 10);
+        let mut records = Records::new(near);
+        records.shutdown().await.unwrap();
+        let mut byte = [0];
+        assert!(far.read(&mut byte).now_or_never().is_none());
+        drop(records);
+        assert_eq!(far.read(&mut byte).await.unwrap(), 0);
     }
 
     #[tokio::test]

@@ -209,7 +209,8 @@ impl Asker {
         let (method, target) = (method.to_owned(), self.request.target().clone());
         let (upstream, speaks_of) = (Arc::clone(&self.upstream), self.url.clone());
         let proxy = self.proxy.clone();
-        Listener::new(move |said| match (AnswerHead::of(said), &proxy) {
+        let silence = Connector::unanswered(self.proxy.as_ref(), &self.url);
+        let listener = Listener::new(move |said| match (AnswerHead::of(said), &proxy) {
             (AnswerHead::Part, _) => Heard::Part,
             (AnswerHead::Interim(length), _) => Heard::Before(length),
             (AnswerHead::Answer(length, words), _) => Heard::Words(length, words),
@@ -225,7 +226,8 @@ impl Asker {
             }
             // An origin that says 407 is odd, and no proxy of ours.
             (AnswerHead::Challenge(_) | AnswerHead::Nothing, _) => Heard::Whatever,
-        })
+        });
+        listener.unless_silent(silence)
     }
 }
 

@@ -111,8 +111,9 @@ impl Warm {
                         self.lock().push_back(ready);
                     }
                     Ok(Err(error)) => {
-                        tracing::debug!(target = %self.target, %error, "cannot connect in advance");
-                        reserve.failed(epoch.elapsed());
+                        if reserve.failed(epoch.elapsed(), error.is_of_login()) {
+                            tracing::warn!(target = %self.target, %error, "cannot connect in advance");
+                        }
                     }
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },

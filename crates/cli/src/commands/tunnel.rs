@@ -57,6 +57,9 @@ fn begin(args: &TunnelArgs) -> Result<Exit, Trouble> {
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
     let running = settings.running.clone();
+    if let Some(shortage) = running.max_connections.shortage() {
+        return Err(Trouble::local(shortage).hint("ulimit -n 1024 allows some hundreds"));
+    }
     let open_log = |said: &Said<_>| {
         log::open(LOG, &said.value, running.quiet).map_err(|trouble| trouble.of(&said.by))
     };

@@ -30,8 +30,16 @@ pub(crate) struct Challenges {
 
 /// A peer takes credentials in ways alone that are not known here.
 #[derive(Debug, thiserror::Error)]
-#[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
-pub(crate) struct Unspoken(Vec<String>);
+pub(crate) enum Unspoken {
+    /// In these.
+    #[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
+    Others(Vec<String>),
+    /// It does not say in which.
+    #[error(
+        "it does not say in which way it takes them (Proxy-Authenticate), and so has seen none"
+    )]
+    Unsaid,
+}
 
 /// What a peer wants to see: the strongest that we can show.
 #[derive(Debug, Clone)]
@@ -83,8 +91,12 @@ impl Challenges {
 
     /// Why none of them can be answered, if that is for want of the ways and not of the right words.
     pub(crate) fn unspoken(&self) -> Option<Unspoken> {
-        let is_unspoken = self.wanted().is_none() && !self.others.is_empty();
-        is_unspoken.then(|| Unspoken(self.others.clone()))
+        self.wanted()
+            .is_none()
+            .then(|| match self.others.as_slice() {
+                [] => Unspoken::Unsaid,
+                others => Unspoken::Others(others.to_vec()),
+            })
     }
 
     /// For whom credentials are wanted.

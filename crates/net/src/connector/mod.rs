@@ -144,6 +144,16 @@ impl Connector {
         http_proxy::unwelcome(&challenges, is_late, url).through(proxy)
     }
 
+    /// What it is when a request that was passed on has no answer: its connection ended before the first byte of one.
+    #[must_use]
+    pub fn unanswered(proxy: Option<&Proxy>, url: &Url) -> Error {
+        let error = Error::new(Kind::Closed, url);
+        match proxy {
+            Some(proxy) => error.through(proxy),
+            None => error,
+        }
+    }
+
     /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.
     ///
     /// # Errors

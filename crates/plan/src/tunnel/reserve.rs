@@ -1,8 +1,8 @@
 //! Connections that stand ready before anybody asks for one.
 //!
 //! Each is used once. One that was used, or has grown old - proxies close what is idle, and one closed by then would be handed to somebody -
-//! is replaced. When opening fails, the next try waits, twice as long each time; without failures there is always as much under way as
-//! is missing.
+//! is replaced. One goes ahead, and only when that has come is as much under way as is missing; when opening fails, the next try waits,
+//! twice as long each time. A login that is refused is not shown again for long: accounts are locked after a few of those.
 
 use std::time::Duration;
 
@@ -21,12 +21,17 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait after failures.
 const LAST: Duration = Duration::from_secs(60);
 
+/// The wait after a refusal.
+const REFUSED: Duration = Duration::from_secs(600);
+
 /// What is ready and under way.
 #[derive(Debug, Clone)]
 pub struct Reserve {
     options: ReserveOptions,
     /// Attempts under way.
     opening: usize,
+    /// Whether the last attempt that ended has brought a connection.
+    has_come: bool,
     /// Failures in a row.
     failures: u32,
     /// No attempt begins before this.
@@ -40,6 +45,7 @@ impl Reserve {
         Self {
             options,
             opening: 0,
+            has_come: false,
             failures: 0,
             rest: Duration::ZERO,
         }
@@ -51,10 +57,9 @@ impl Reserve {
             return 0;
         }
         let missing = self.options.ready.saturating_sub(ready + self.opening);
-        // After a failure one goes ahead, to see.
-        let begun = match self.failures {
-            0 => missing,
-            _ => missing.min(1_usize.saturating_sub(self.opening)),
+        let begun = match self.has_come {
+            true => missing,
+            false => missing.min(1_usize.saturating_sub(self.opening)),
         };
         self.opening += begun;
         begun
@@ -69,20 +74,26 @@ impl Reserve {
     /// An attempt has brought a connection.
     pub fn opened(&mut self) {
         self.opening = self.opening.saturating_sub(1);
+        self.has_come = true;
         self.failures = 0;
         self.rest = Duration::ZERO;
     }
 
-    /// An attempt has failed.
-    pub fn failed(&mut self, now: Duration) {
+    /// An attempt has failed, perhaps since our login was refused. Whether it is the first of several in a row, and so worth telling.
+    pub fn failed(&mut self, now: Duration, is_login: bool) -> bool {
         self.opening = self.opening.saturating_sub(1);
+        self.has_come = false;
         // Several that were under way together failed for one reason.
         if now < self.rest {
-            return;
+            return false;
         }
-        let wait = FIRST.saturating_mul(1 << self.failures.min(16));
+        let wait = match is_login {
+            true => REFUSED,
+            false => FIRST.saturating_mul(1 << self.failures.min(16)).min(LAST),
+        };
         self.failures = self.failures.saturating_add(1);
-        self.rest = now + wait.min(LAST);
+        self.rest = now + wait;
+        self.failures == 1
     }
 
     /// Whether one of this age is too old to be handed to anybody.
@@ -108,20 +119,25 @@ mod tests {
     #[test]
     fn what_is_missing_is_opened_and_no_more() {
         let mut reserve = reserve(4);
-        assert_eq!(reserve.begin(0, Duration::ZERO), 4);
+        assert_eq!(reserve.begin(0, Duration::ZERO), 1, "to see");
         assert_eq!(reserve.begin(0, Duration::ZERO), 0);
         reserve.opened();
-        assert_eq!(reserve.begin(1, Duration::ZERO), 0);
-        assert_eq!(reserve.begin(0, Duration::ZERO), 1, "it was used");
+        assert_eq!(reserve.begin(1, Duration::ZERO), 3);
+        reserve.opened();
+        assert_eq!(reserve.begin(2, Duration::ZERO), 0);
+        assert_eq!(reserve.begin(1, Duration::ZERO), 1, "it was used");
     }
 
     #[test]
     fn failures_are_waited_after_and_one_goes_ahead() {
         let mut reserve = reserve(4);
         let mut now = Duration::from_secs(1);
+        assert_eq!(reserve.begin(0, now), 1);
+        reserve.opened();
         assert_eq!(reserve.begin(0, now), 4);
-        for _ in 0..4 {
-            reserve.failed(now);
+        assert!(reserve.failed(now, false), "it is told");
+        for _ in 1..4 {
+            assert!(!reserve.failed(now, false));
         }
         let mut waits = Vec::new();
         for _ in 0..9 {
@@ -131,7 +147,7 @@ mod tests {
             now += wait;
             assert_eq!(reserve.begin(0, now), 1);
             assert_eq!(reserve.begin(0, now), 0);
-            reserve.failed(now);
+            assert!(!reserve.failed(now, false));
         }
         let doubled = [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000];
         assert_eq!(waits, doubled);
@@ -139,6 +155,15 @@ mod tests {
         assert_eq!(reserve.begin(0, now), 1);
         reserve.opened();
         assert_eq!((reserve.begin(1, now), reserve.again(now)), (3, None));
+    }
+
+    #[test]
+    fn a_login_that_is_refused_is_not_shown_again_for_long() {
+        let mut reserve = reserve(16);
+        assert_eq!(reserve.begin(0, Duration::ZERO), 1);
+        assert!(reserve.failed(Duration::ZERO, true));
+        assert_eq!(reserve.begin(0, REFUSED - Duration::from_millis(1)), 0);
+        assert_eq!(reserve.begin(0, REFUSED), 1);
     }
 
     #[test]
@@ -158,7 +183,7 @@ mod tests {
                 now += Duration::from_millis(ms);
                 match what {
                     0 if opening > 0 => { opening -= 1; ready += 1; reserve.opened(); }
-                    1 if opening > 0 => { opening -= 1; reserve.failed(now); }
+                    1 if opening > 0 => { opening -= 1; reserve.failed(now, what == 3); }
                     2 => ready = ready.saturating_sub(1),
                     _ => {}
                 }

@@ -37,14 +37,30 @@ pub enum Heard {
 }
 
 /// Who makes something of it.
-pub struct Listener(Box<Listening>);
+pub struct Listener {
+    hears: Box<Listening>,
+    /// What it is when there is nothing to be heard.
+    silence: Option<Box<Error>>,
+}
 
 type Listening = dyn FnMut(&[u8]) -> Heard + Send;
 
 impl Listener {
     /// One who is given all that came so far, without what he took for bytes before the answer.
     pub fn new(listener: impl FnMut(&[u8]) -> Heard + Send + 'static) -> Self {
-        Self(Box::new(listener))
+        Self {
+            hears: Box::new(listener),
+            silence: None,
+        }
+    }
+
+    /// To whom an end without a word before it is this error, and not for the client.
+    #[must_use]
+    pub fn unless_silent(self, error: Error) -> Self {
+        Self {
+            silence: Some(Box::new(error)),
+            ..self
+        }
     }
 }
 
@@ -102,7 +118,7 @@ impl Hearing {
             }
             ready!(to.poll_flush(cx)).map_err(Unheard::Writing)?;
             if std::mem::take(&mut self.is_news) {
-                match (self.listener.0)(&self.said) {
+                match (self.listener.hears)(&self.said) {
                     Heard::Part if self.said.len() < MOST => {}
                     Heard::Part | Heard::Whatever => return Poll::Ready(Ok(self.given_up())),
                     Heard::Words(length, words) => {
@@ -125,9 +141,12 @@ impl Hearing {
                 self.is_news = is_much || self.said.len() < OFTEN || room[..read].contains(&b'\n');
                 Poll::Ready(Ok(read))
             });
-            // An end is seen again by whoever reads on.
             if ready!(read).map_err(Unheard::Reading)? == 0 {
-                return Poll::Ready(Ok(self.given_up()));
+                return Poll::Ready(match self.listener.silence.take() {
+                    Some(error) if self.said.is_empty() => Err(Unheard::Refused(error)),
+                    // An end is seen again by whoever reads on.
+                    _ => Ok(self.given_up()),
+                });
             }
         }
     }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_net::{
-    ConfigError, Connector, ConnectorConfig, Error, NoProxy, Offer, Peer, Proxy, Reached, Standing,
-    Stream, Target, TlsOptions,
+    ConfigError, Connector, ConnectorConfig, Error, Kind, NoProxy, Offer, Peer, Proxy, Reached,
+    Standing, Stream, Target, TlsOptions,
 };
 use haul_plan::tunnel::{Setback, Way, Ways, share};
 use tokio::time::Instant;
@@ -299,6 +299,12 @@ impl Unreached {
     #[must_use]
     pub fn errors(&self) -> &[Error] {
         &self.0
+    }
+
+    /// Whether a proxy has refused our login.
+    pub(crate) fn is_of_login(&self) -> bool {
+        let is_refused = |error: &Error| matches!(error.kind(), Kind::ProxyAuth(_));
+        self.0.iter().any(is_refused)
     }
 }
 

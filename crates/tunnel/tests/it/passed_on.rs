@@ -230,3 +230,20 @@ async fn another_request_on_the_same_connection_never_reaches_the_first_ones_hos
         }
     }
 }
+
+#[tokio::test]
+async fn e5_a_peer_that_leaves_without_an_answer_is_told_of() {
+    let mute = Far::doing(|mut stream, _| async move {
+        head(&mut stream).await;
+    })
+    .await;
+    let url = format!("http://{}/f", mute.address);
+    let asked = format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n");
+    for upstream in [by(&[]), by_one(&mute.proxy())] {
+        let stand = Stand::of(Local::Http, upstream);
+        let answer = answer(&stand, asked.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+        let line = stand.lines.line(0).await;
+        assert!(line.contains("\"unreached\""), "{line}");
+    }
+}

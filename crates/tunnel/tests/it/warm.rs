@@ -197,7 +197,8 @@ async fn those_under_way_are_dropped_with_their_door() {
     .await;
     let (tunnel, _warm) = warm(&target("far.test:22"), by_one(&mute.proxy()), (3, LIMIT));
     let stand = Stand::with(tunnel);
-    until(|| mute.accepted() == 3).await;
+    // One goes ahead.
+    until(|| mute.accepted() == 1).await;
     assert_eq!(stand.engine.end(LIMIT).await, 0);
 }
 

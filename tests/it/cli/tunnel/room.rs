@@ -85,3 +85,18 @@ async fn e11_settings_that_leave_less_room_are_told_of_by_the_limit_that_holds()
     tunnel.hangs_up(&says).await;
     tunnel.end().await.assert_code(0);
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e11_no_room_at_all_is_an_error() {
+    let haul = Haul::new();
+    let line = format!(
+        "ulimit -n 20; {} tunnel -p '' 0:echo.test:7; echo ended with $? >&2",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let mut running = haul.start_shell(&line);
+    running
+        .until("no room for a connection: the system allows 20 open files")
+        .await;
+    running.until("ended with 4").await;
+}

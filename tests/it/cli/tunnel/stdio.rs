@@ -212,3 +212,28 @@ async fn at_a_terminal_the_end_of_the_target_is_the_end() {
     let ran = Ran::of(output);
     assert!(ran.assert_code(0).stdout.contains("banner"), "{ran:#?}");
 }
+
+/// A stream that cannot be used is neither one that has ended nor one that has taken all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_that_are_open_the_wrong_way_round_are_refused() {
+    let haul = Haul::new();
+    haul.write("f", "");
+    let open = |writes: bool| {
+        let mut options = std::fs::File::options();
+        options
+            .read(!writes)
+            .write(writes)
+            .open(haul.path("f"))
+            .unwrap()
+    };
+    for (input, output, says) in [
+        (true, true, "standard input is open for writing alone"),
+        (false, false, "standard output is open for reading alone"),
+    ] {
+        let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
+        let command = command.stdin(open(input)).stdout(open(output));
+        let child = command.spawn().unwrap();
+        let ran = Ran::of(within(LIMIT, child.wait_with_output()).await.unwrap());
+        ran.assert_code(4).assert_says(says);
+    }
+}

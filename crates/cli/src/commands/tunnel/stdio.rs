@@ -14,6 +14,7 @@ use std::time::Duration;
 use haul_net::Target;
 use haul_tunnel::relay::{End, Ended, Side};
 use haul_tunnel::{Unreached, join};
+use rustix::fs::{OFlags, fcntl_getfl};
 use tokio::io::AsyncWrite;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,25 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<Exit, Trouble> {
         let (text, hint) = output::explain(&error);
         Trouble::local(text).hint(hint)
     })?;
+    // Else a stream that cannot be used looks like one that has ended, or to which nothing was said.
+    for (stream, useless, name) in [
+        (
+            rustix::stdio::stdin(),
+            OFlags::WRONLY,
+            "standard input is open for writing alone",
+        ),
+        (
+            rustix::stdio::stdout(),
+            OFlags::RDONLY,
+            "standard output is open for reading alone",
+        ),
+    ] {
+        let mode = fcntl_getfl(stream).map(|flags| flags & OFlags::RWMODE);
+        if mode == Ok(useless) {
+            let hint = "what is said to the target and what it says goes there";
+            return Err(Trouble::local(name).hint(hint));
+        }
+    }
     let runtime = super::runtime(1)?;
     let exit = runtime.block_on(joined(&settings, target));
     // A thread may be waiting for standard input.

@@ -60,7 +60,7 @@ impl Most {
         };
         match allowed {
             Some(files) if asked.is_none() && besides.needed(CONNECTIONS) > files => Self::Room {
-                most: besides.room(files).max(1),
+                most: besides.room(files),
                 files,
             },
             _ => usual,
@@ -71,6 +71,16 @@ impl Most {
     pub(crate) fn connections(self) -> usize {
         match self {
             Self::Connections { most, .. } | Self::Room { most, .. } => most,
+        }
+    }
+
+    /// What is to be told where there is no room for any.
+    pub(crate) fn shortage(self) -> Option<String> {
+        match self {
+            Self::Room { most: 0, files } => Some(format!(
+                "there is no room for a connection: the system allows {files} open files (ulimit -n)"
+            )),
+            _ => None,
         }
     }
 
@@ -90,7 +100,8 @@ impl Most {
         let needed = besides.needed(self.connections());
         match (self, allowed.filter(|allowed| *allowed < needed)) {
             (Self::Room { most, files }, None) if most < FEW => Some(format!(
-                "there is room for {most} connections at one time, since the system allows {files} open files: {REMEDY}"
+                "there is room for {most} connection{} at one time, since the system allows {files} open files: {REMEDY}",
+                if most == 1 { "" } else { "s" }
             )),
             (most, Some(files)) => Some(format!(
                 "{} connections at one time may need {needed} open files, and the system allows {files}: {REMEDY}",
@@ -162,7 +173,7 @@ mod tests {
     fn connections_leave_room_for_the_rest() {
         assert_eq!(unasked(None).connections(), CONNECTIONS);
         assert_eq!(unasked(Some(1 << 30)).connections(), CONNECTIONS);
-        assert_eq!(unasked(Some(20)).connections(), 1);
+        assert_eq!(unasked(Some(20)).connections(), 0);
         // 1024 without 34 of its own, and 256 of pipes; 64 without 34.
         #[cfg(target_os = "linux")]
         {

@@ -115,3 +115,25 @@ async fn a_refusal_is_no_word_to_the_client() {
         assert_eq!(moved.down(), 0);
     }
 }
+
+#[tokio::test]
+async fn an_end_without_a_word_is_no_answer() {
+    for said in ["", "no head"] {
+        let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
+        let listener = Listener::new(|_| Heard::Part).unless_silent(refusal());
+        let early = Early {
+            extent: Extent::bytes(0),
+            listener: Some(listener),
+            ..Early::default()
+        };
+        say(&mut called, said.as_bytes()).await;
+        finish(&mut called).await;
+        finish(&mut caller).await;
+        let moved = Moved::default();
+        let relayed = relay(End::Tcp(client), End::Tcp(target), early, (&moved, None));
+        let relayed = within(LIMIT, relayed).await;
+        assert_eq!(relayed.is_err(), said.is_empty());
+        drop(relayed);
+        assert_eq!(moved.down(), said.len() as u64);
+    }
+}
