@@ -40,6 +40,8 @@ pub struct Via {
     pub source: ProxySource,
     /// Whether there was a login to give it.
     pub login: bool,
+    /// The proxy behind it that it was asked for, if that is not the target.
+    pub next: Option<String>,
 }
 
 /// What went wrong.
@@ -138,7 +140,16 @@ impl Error {
             address: proxy.address(),
             source: proxy.source,
             login: proxy.login.is_some(),
+            next: None,
         }));
+        self
+    }
+
+    /// The proxy that it happened at was asked for this one, and not for the target.
+    pub(crate) fn on_the_way_to(mut self, next: &Proxy) -> Self {
+        if let Some(via) = &mut self.proxy {
+            via.next.get_or_insert_with(|| next.address());
+        }
         self
     }
 
@@ -257,12 +268,21 @@ impl Error {
         self.the_proxy(f)?;
         match (self.refusal(), status) {
             (Some(Refusal::Unreachable), Some(status)) => {
-                write!(f, " cannot reach the target: {status}")
+                write!(f, " cannot reach {}: {status}", self.sought())
             }
-            (Some(Refusal::Unreachable), None) => f.write_str(" cannot reach the target"),
+            (Some(Refusal::Unreachable), None) => write!(f, " cannot reach {}", self.sought()),
             (_, Some(status)) => write!(f, " refused with {status}"),
             (_, None) => f.write_str(" refused"),
         }
+    }
+
+    /// What a proxy was asked for.
+    fn sought(&self) -> String {
+        let next = self.proxy.as_ref().and_then(|via| via.next.as_ref());
+        next.map_or_else(
+            || "the target".to_owned(),
+            |next| format!("the next proxy {next}"),
+        )
     }
 
     fn unwelcome(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {

@@ -18,6 +18,9 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
             "check the user name and password of the proxy"
         }
         Kind::ProxyAuth(_) => "-U USER logs in to the proxy; haul tunnel --help has other ways",
+        Kind::ProxyRefused(_) if error.proxy().is_some_and(|proxy| proxy.next.is_some()) => {
+            "is that next proxy up, and its host and port right?"
+        }
         Kind::ProxyRefused(_) => refused(error.refusal()),
         Kind::NotSocks => "an HTTP proxy is written with http:// or https://",
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_)

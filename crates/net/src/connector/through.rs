@@ -84,7 +84,8 @@ impl Connector {
             let reached = self.tcp(&target, url).await;
             reached.map_err(|error| error.through(proxy))?
         } else {
-            Box::pin(self.way(&target, before, errand)).await?
+            let way = Box::pin(self.way(&target, before, errand)).await;
+            way.map_err(|error| error.on_the_way_to(proxy))?
         };
         let encrypted = self.encrypted(reached, proxy, url).await;
         let encrypted = encrypted.map_err(|error| error.through(proxy))?;

@@ -98,6 +98,20 @@ async fn e12_what_needs_no_proxy_is_reached_straight() {
 }
 
 #[tokio::test]
+async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
+    let first = HttpProxy::builder().start().await;
+    let chain = [&[first.url()][..], &["http://127.0.0.1:1".to_owned()]];
+    let stand = Stand::to(target("far.test:22"), by(&chain));
+    let mut client = stand.call().await;
+    assert_eq!(heard(&mut client).await, b"");
+    let line = stand.lines.line(0).await;
+    assert!(
+        line.contains("cannot reach the next proxy 127.0.0.1:1"),
+        "{line}"
+    );
+}
+
+#[tokio::test]
 async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
     use haul_lab::breakage::Login;
     let echo = Far::echo().await;
