@@ -15,7 +15,7 @@ from setting import quiet
 HERE = pathlib.Path(__file__).resolve().parent
 
 # So many addresses of loopback, from 127.0.0.2 on, have the proxy and what is behind it.
-LANES = 24
+LANES = 32
 
 SQUID = """
 {listen}
