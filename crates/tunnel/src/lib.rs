@@ -11,6 +11,8 @@
 //!
 //! What is told of it goes three ways: a [`Record`] of each connection for the log, [`Metrics`], and the [`Status`] of what is live.
 
+#[cfg(target_os = "linux")]
+mod diag;
 mod engine;
 mod live;
 mod local;

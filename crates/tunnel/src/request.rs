@@ -84,7 +84,7 @@ pub(crate) async fn send(
     let asker = Asker {
         upstream: Arc::clone(upstream),
         request: request.clone(),
-        proxy: found.forwarders.last().cloned(),
+        proxy: found.forwarder.clone(),
         url: found.url.clone(),
     };
     let Some(proxy) = asker.proxy.clone() else {

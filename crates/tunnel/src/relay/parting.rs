@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, interval, timeout};
 
 use super::direction::Direction;
 use super::end::{Sink, Source};
 use super::hearing::{Hearing, Unheard};
 use super::{End, Error, Moved};
-use crate::waiting::unsent;
+#[cfg(target_os = "linux")]
+use crate::diag;
 
 /// For a client to take words of our own, and to hang up.
 const SAYING: Duration = Duration::from_secs(10);
@@ -71,6 +73,19 @@ impl Parting {
             (Self::Untold, _) => timeout(UNTOLD, async { drop(client.flush().await) }).await,
         };
     }
+}
+
+/// Bytes that were written to a socket and have not arrived at its peer; `None` where nobody says.
+#[cfg(target_os = "linux")]
+fn unsent(stream: &TcpStream) -> Option<u32> {
+    let (ours, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
+    diag::unsent(ours, peer)
+}
+
+/// Nobody is asked elsewhere.
+#[cfg(not(target_os = "linux"))]
+fn unsent(_: &TcpStream) -> Option<u32> {
+    None
 }
 
 /// What a target that broke has said to begin with, as far as it is there. Whatever it is, somebody makes something of it.

@@ -100,8 +100,8 @@ pub struct Found {
     pub stream: Stream,
     /// What a log calls the way.
     pub via: Arc<str>,
-    /// The proxies at whose end the stream is, where that takes requests in absolute-form.
-    pub forwarders: Vec<Proxy>,
+    /// The proxy at whose door the stream ends, where that takes requests in absolute-form.
+    pub forwarder: Option<Proxy>,
     /// What errors speak of.
     pub url: Url,
 }
@@ -198,7 +198,7 @@ impl Upstream {
             return Ok(Found {
                 stream: reached.stream,
                 via,
-                forwarders: proxies.into_iter().cloned().collect(),
+                forwarder: proxies.last().copied().cloned(),
                 url: url.clone(),
             });
         }
@@ -219,7 +219,7 @@ impl Upstream {
         Ok(Found {
             stream,
             via,
-            forwarders: Vec::new(),
+            forwarder: None,
             url: url.clone(),
         })
     }

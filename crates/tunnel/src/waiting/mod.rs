@@ -5,8 +5,6 @@
 //! where it does not, the client is taken for one that left. One that has said something may well be done speaking, and only a reset
 //! means that it has left.
 
-#[cfg(target_os = "linux")]
-mod diag;
 mod open;
 
 use std::future::{Future, poll_fn};
@@ -19,8 +17,6 @@ use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::relay::{Early, End, Socket, with_room};
-
-pub(crate) use open::unsent;
 
 /// Bytes that are kept of what a client says meanwhile. The rest waits in its socket.
 const ROOM: usize = 16 << 10;

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::{TcpStream, UnixStream};
 
 #[cfg(target_os = "linux")]
-use super::diag;
+use crate::diag;
 use crate::relay::Socket;
 
 /// Whether it does, for all that can be known.
@@ -42,19 +42,6 @@ fn is_tcp_peer_open(stream: &TcpStream) -> Option<bool> {
 /// Nobody is asked elsewhere.
 #[cfg(not(target_os = "linux"))]
 fn is_tcp_peer_open(_: &TcpStream) -> Option<bool> {
-    None
-}
-
-/// Bytes that were written to a socket and have not arrived at its peer; `None` where nobody says.
-#[cfg(target_os = "linux")]
-pub(crate) fn unsent(stream: &TcpStream) -> Option<u32> {
-    let (ours, peer) = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
-    diag::unsent(ours, peer)
-}
-
-/// Nobody is asked elsewhere.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn unsent(_: &TcpStream) -> Option<u32> {
     None
 }
 

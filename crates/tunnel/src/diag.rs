@@ -31,12 +31,12 @@ const INODE: usize = HEAD + 68;
 
 /// The inode of the socket at `at` that is connected to `to`: 0 when no process holds it any more. `None` when there is none here, or
 /// the system does not tell.
-pub(super) fn inode(at: SocketAddr, to: SocketAddr) -> Option<u32> {
+pub(crate) fn inode(at: SocketAddr, to: SocketAddr) -> Option<u32> {
     ask(at, to, INODE)
 }
 
 /// Bytes that were written to that socket and have not arrived at its peer.
-pub(super) fn unsent(at: SocketAddr, to: SocketAddr) -> Option<u32> {
+pub(crate) fn unsent(at: SocketAddr, to: SocketAddr) -> Option<u32> {
     ask(at, to, UNSENT)
 }
 
